@@ -16,7 +16,7 @@ import pytest
 from chronotile.cli import main, sample
 from chronotile.cli.demo import Guide, Topics, read_guides, title_of
 from chronotile.cli.program import _ALL, chronotile
-from chronotile.spark.maintenance.policy import read_policy
+from chronotile.fleet.policy import read_policy
 
 ROOT = Path(__file__).parent.parent
 GUIDES = read_guides()

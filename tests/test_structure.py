@@ -20,8 +20,8 @@ TESTS = ROOT / "tests"
 
 ROOMS = (
     *("errors", "storage", "format", "conditions", "history", "visibility", "check"),
-    *("single_file", "show", "change", "log", "dataset", "rows", "tables"),
-    *("handle", "array", "group", "shims", "spark", "cli"),
+    *("single_file", "show", "change", "log", "dataset", "rows"),
+    *("handle", "array", "group", "shims", "fleet", "spark", "cli"),
 )
 """The rooms, and the modules beside them, in the order in which data moves."""
 

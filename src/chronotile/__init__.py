@@ -13,6 +13,7 @@ What users call:
     array.consolidate(), .vacuum(), .repair()                   maintenance
     array.restore(to), .undelete(name), .undo(), .publish(staging), .clone(target), .tag(name)
     ct.check_fleet(root, out=DIR)    the same of every array below a folder, and its tables
+    ct.fleet_tables(DIR)             these tables, all of one run
     ct.parse(file)                   one file of any kind, decoded
 
 Every method of a change takes `dry_run=True`. A group has the same methods, for all members, and
@@ -39,12 +40,12 @@ Data moves one way through the rooms: each imports only from those above it.
     change        every change: its plan, the executor, the record, the way back
     dataset       many arrays at once
     rows          what a window should show, row by row: the only room that asks the engine
-    tables        what a fleet holds, as Arrow tables
-    spark         the same for a whole fleet
+    fleet         whole fleets: finding arrays, tables, Spark, streams, the pipeline, maintenance
     cli           the command line
 
 Beside them: `log`, one array's log, where reading, rules, checks and words meet; `handle`, `array`
-and `group`, which users hold; and `shims`, the functions of earlier versions.
+and `group`, which users hold; and `shims` and `spark`, the functions of earlier
+versions.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.conditions.predicate_parser import parse_predicate
     from chronotile.errors import ChronotileError
+    from chronotile.fleet.check_all import check_fleet
+    from chronotile.fleet.delta_store import fleet_tables
     from chronotile.group import Group
     from chronotile.handle import open  # noqa: A004 (the name that users call)
     from chronotile.log import Log, open_log
@@ -79,7 +82,6 @@ if TYPE_CHECKING:
         write_update,
     )
     from chronotile.single_file.decode import parse
-    from chronotile.tables.checked_fleet import check_fleet
     from chronotile.visibility.view import View
 
 __version__ = "0.1.0"
@@ -93,10 +95,11 @@ _HOMES = {
     "View": "visibility.view",
     "apply_updates": "shims",
     "blame": "shims",
-    "check_fleet": "tables.checked_fleet",
+    "check_fleet": "fleet.check_all",
     "clone": "shims",
     "consolidate": "shims",
     "diff": "shims",
+    "fleet_tables": "fleet.delta_store",
     "open": "handle",
     "open_dataset": "shims",
     "open_log": "log",
@@ -129,6 +132,7 @@ __all__ = [
     "clone",
     "consolidate",
     "diff",
+    "fleet_tables",
     "open",
     "open_dataset",
     "open_log",

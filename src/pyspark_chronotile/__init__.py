@@ -4,6 +4,6 @@ In: nothing. Out: `DefaultSource`. Spark imports every top-level module whose na
 `pyspark_`, and registers its class `DefaultSource`.
 """
 
-from chronotile.spark.source.data_source import ChronotileSource as DefaultSource
+from chronotile.fleet.data_source import ChronotileSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -57,15 +57,15 @@ def make_inventory(folder: Path, arrays: int) -> Path:
 
 def plan(manifest: str) -> None:
     """Plans a run, and prints what it took."""
-    from chronotile.spark.pipeline.plan import plan_fleet
-    from chronotile.spark.pipeline.runs import new_run
-    from chronotile.spark.session import session
-    from chronotile.spark.source.options import Options
+    from chronotile.fleet.delta_store import Run, open_output
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.plan import plan_fleet
+    from chronotile.fleet.session import in_tasks, session
 
     out = f"{Path(manifest).parent}/out"
     with session("local[2]", {"spark.driver.memory": "1g"}) as spark:
-        run = new_run(out)
-        spark.sparkContext.parallelize(range(2), 2).map(lambda n: n).collect()  # starts workers
+        run = Run(output=open_output(out, {}), name="1-bench")
+        in_tasks(spark, [0, 1], lambda *_: "")  # starts workers
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began = time.perf_counter()
         made = plan_fleet(spark, Options(inventory=manifest), run, None, lambda *_: None)

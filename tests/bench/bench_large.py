@@ -17,10 +17,10 @@ from pathlib import Path
 
 from support.large_arrays import make_large_array
 
-from chronotile.spark.source.options import Options
-from chronotile.spark.source.read_share import read_share
-from chronotile.spark.source.shares import Share
-from chronotile.tables.array_tables import SCHEMAS
+from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_share import read_share
+from chronotile.fleet.shares import Share
 
 
 def read(array: str) -> None:

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 from support.fleets import FleetMaker, make_template
 
-from chronotile.dataset.find_arrays import find_arrays
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.session import session
-from chronotile.spark.source.options import Options
+from chronotile.fleet.find_arrays import find_arrays
+from chronotile.fleet.options import Options
+from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from support.fleets import FleetMaker, make_fleet, make_template
 
-from chronotile.spark.session import session
-from chronotile.spark.source.options import read_options
-from chronotile.spark.stream.changed_arrays import Watch
+from chronotile.fleet.options import read_options
+from chronotile.fleet.session import session
+from chronotile.fleet.stream import Watch
 
 LONG_AGO = 1_600_000_000
 IDLE = 6
@@ -58,7 +58,7 @@ def idle_triggers(root: Path, folder: Path) -> tuple[float, list[float]]:
 
 def look_s(root: Path) -> float:
     """Seconds of a look at a fleet that has not changed: the best of three."""
-    watch = Watch(read_options({"path": str(root)}, streaming=True))
+    watch = Watch(read_options({"path": str(root), "state": str(root)}, streaming=True))
     watch.look()
     times = []
     for _ in range(3):

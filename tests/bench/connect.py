@@ -19,13 +19,13 @@ from pyspark.sql import SparkSession
 from support.fleets import age, make_fleet
 
 import chronotile as ct
-from chronotile.dataset.find_arrays import find_arrays
-from chronotile.spark import register
-from chronotile.spark.frames import is_connect
-from chronotile.spark.pipeline import plan as fleet_plan
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.source.options import Options
-from chronotile.tables.array_tables import SCHEMAS, ArrayTables
+from chronotile.fleet import plan as fleet_plan
+from chronotile.fleet import register
+from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
+from chronotile.fleet.find_arrays import find_arrays
+from chronotile.fleet.options import Options
+from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.session import is_connect
 
 ARRAYS = 30
 

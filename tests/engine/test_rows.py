@@ -21,12 +21,12 @@ from chronotile import read_rows
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
+from chronotile.fleet.change_table import change_partitions, read_changes
+from chronotile.fleet.options import read_options
 from chronotile.rows import engine_cells
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.read_rows import NOTES
 from chronotile.show.row_formats import plain_rows
-from chronotile.spark.source.change_table import change_partitions, read_changes
-from chronotile.spark.source.options import read_options
 
 if TYPE_CHECKING:
     from pathlib import Path

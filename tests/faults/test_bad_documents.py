@@ -11,9 +11,9 @@ from support.groups import member, put_list
 
 import chronotile as ct
 from chronotile.cli import main
-from chronotile.dataset.inventory import read_manifest
 from chronotile.errors import ChronotileError
-from chronotile.spark.maintenance.policy import read_policy
+from chronotile.fleet.inventory import read_manifest
+from chronotile.fleet.policy import read_policy
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -39,12 +39,11 @@ sys.addaudithook(heard)
 """
 COMMAND = "from chronotile.cli import main; main(['vacuum', sys.argv[1]])"
 FLEET = """
-from chronotile.spark.source.options import Options
-from chronotile.spark.pipeline.runs import new_run
-from chronotile.spark.maintenance.one_array import maintain
-from chronotile.spark.maintenance.policy import Rule
+from chronotile.fleet.options import Options
+from chronotile.fleet.maintenance import maintain
+from chronotile.fleet.policy import Rule
 rule = Rule(consolidate="commits", vacuum="commits")
-maintain(sys.argv[1], Options(), new_run(sys.argv[2]), rule, dry_run=False)
+maintain(sys.argv[1], Options(), rule, dry_run=False)
 """
 
 
@@ -96,13 +95,12 @@ def test_a_command_that_is_killed(array: Path, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
 
 
-def test_maintenance_of_a_fleet_that_is_killed(array: Path, tmp_path: Path) -> None:
+def test_maintenance_of_a_fleet_that_is_killed(array: Path) -> None:
     before = loose(array)
-    killed(FLEET, str(array), str(tmp_path / "out"))
+    killed(FLEET, str(array))
     assert len(before - loose(array)) == KILLED_AT - 1
-    found = documents(tmp_path / "out" / "records")
+    found = documents(array / "__chronotile" / "operations")
     (begun,) = (one for one in found.values() if one.get("state") == "begun")
-    assert begun["array"] == str(array)
     assert removed(begun) == before
     assert sorted(one["command"] for one in found.values()) == ["consolidate", "vacuum"]
 

@@ -16,10 +16,10 @@ from support.verbs import add_tag, tag_dataset
 
 import chronotile as ct
 from chronotile import apply_updates
+from chronotile.fleet import register
+from chronotile.fleet.change_table import change_partitions, read_changes
+from chronotile.fleet.options import read_options
 from chronotile.rows.commit_changes import row_events
-from chronotile.spark import register
-from chronotile.spark.source.change_table import change_partitions, read_changes
-from chronotile.spark.source.options import read_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -172,21 +172,21 @@ def test_a_large_event_is_split_among_tasks(tmp_path: Path) -> None:
     assert Counter(row["change"] for row in rows) == {"insert": 1000, "delete": 143}
 
 
-@pytest.mark.parametrize("with_state", [False, True])
+@pytest.mark.parametrize("in_columns", [False, True])
 def test_a_stream_tells_every_change_once(
-    spark: SparkSession, tmp_path: Path, with_state: bool
+    spark: SparkSession, tmp_path: Path, in_columns: bool
 ) -> None:
     """Also one that is dated in the past, and an update that is carried out meanwhile.
 
-    With a state, in the columns of the one array.
+    In JSON, or in the columns of the one array.
     """
     root = tmp_path / "root"
     array = made(root)
-    state = {"state": str(tmp_path / "state"), "rows": "columns"} if with_state else {}
-    place = array.uri if with_state else str(root)
+    options = {"state": str(tmp_path / "state"), "rows": "columns" if in_columns else "json"}
+    place = array.uri if in_columns else str(root)
 
     def run() -> None:
-        stream = spark.readStream.format("chronotile").option("table", "changes").options(**state)
+        stream = spark.readStream.format("chronotile").option("table", "changes").options(**options)
         query = (
             stream.load(place)
             .writeStream.format("parquet")
@@ -199,7 +199,7 @@ def test_a_stream_tells_every_change_once(
 
     def seen() -> list[tuple[Any, ...]]:
         rows = spark.read.parquet(str(tmp_path / "out")).collect()
-        if with_state:
+        if in_columns:
             return sorted((row["t"], row["change"], row["x"], row["a"]) for row in rows)
         return told(rows)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from support.engine_arrays import EngineArray
 from support.fleets import make_fleet
+from support.stored_tables import stored
 
 import chronotile as ct
-from chronotile.dataset.find_arrays import find_arrays
-from chronotile.tables.array_tables import SCHEMAS, ArrayTables
+from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
+from chronotile.fleet.find_arrays import find_arrays
 
 SCRIPT = Path(__file__).parents[1] / "support" / "spark_on_cluster.py"
 
@@ -47,7 +47,7 @@ def run_on_cluster(what: str, tmp_path: Path, root: Path, out: Path) -> Any:
 def check_tables(out: Path, logs: list[ct.Log]) -> None:
     for name in SCHEMAS:
         expected = pa.concat_tables([ArrayTables(log).table(name) for log in logs])
-        assert _sorted(pq.read_table(out / name).select(SCHEMAS[name].names)) == _sorted(expected)
+        assert _sorted(stored(out / name).select(SCHEMAS[name].names)) == _sorted(expected)
 
 
 def _sorted(table: pa.Table) -> list[str]:
@@ -83,15 +83,15 @@ def test_an_array_that_kills_its_readers_stops_nobody(tmp_path: Path) -> None:
     make_fleet(root, arrays=40, commits=20)
     told = run_on_cluster("poison", tmp_path, root, out)
     assert (told["arrays"], told["arrays_read"], told["arrays_unreadable"]) == (40, 39, 1)
-    (row,) = (r for r in pq.read_table(out / "arrays").to_pylist() if r["commits"] is None)
+    (row,) = (r for r in stored(out / "arrays").to_pylist() if r["commits"] is None)
     assert row["array"].endswith("array-00007")
-    found = pq.read_table(out / "findings").to_pylist()
+    found = stored(out / "findings").to_pylist()
     (finding,) = (f for f in found if f["array"] == row["array"])
     assert finding["code"] == "unreadable"
     assert "was killed" in finding["message"]
     rest = [uri for uri in find_arrays(str(root)).uris if uri != row["array"]]
     logs = [ct.open_log(uri) for uri in rest]
-    assert pq.read_table(out / "commits").num_rows == sum(len(log.commits()) for log in logs)
+    assert stored(out / "commits").num_rows == sum(len(log.commits()) for log in logs)
 
 
 def test_executors_without_the_engine_say_how_to_get_it(tmp_path: Path) -> None:

@@ -6,25 +6,23 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import pyarrow.parquet as pq
 import pytest
 from support.fleets import FIRST_MS, FleetMaker, make_template
 from support.inventories import make_inventory
 from support.spark_sessions import local_session
+from support.stored_tables import stored
 
 from chronotile.cli import program as cli
-from chronotile.dataset import flat_listing
 from chronotile.errors import ChronotileError
+from chronotile.fleet import flat_listing, register
+from chronotile.fleet import plan as fleet_plan
+from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.delta_store import TABLES
+from chronotile.fleet.options import Options, read_options
+from chronotile.fleet.run_pipeline import Job, run
 from chronotile.format.timestamps import now_ms
-from chronotile.spark import register
-from chronotile.spark.pipeline import plan as fleet_plan
-from chronotile.spark.pipeline.older_run_rows import WRITTEN
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.pipeline.runs import last_run
-from chronotile.spark.source.options import Options, read_options
 from chronotile.storage import bucket as bucket_module
 from chronotile.storage.store import open_store
-from chronotile.tables.array_tables import SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,12 +39,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def rows(out: Path, table: str) -> list[str]:
-    last = last_run(str(out))
-    assert last is not None
-    parts = [part for part in last.parts() if part.table == table]
-    names = [name for name in WRITTEN[table].names if not name.startswith("run_")]
-    read = (last.read(part).select(names) for part in parts)
-    return sorted(repr(row) for one in read for row in one.to_pylist())
+    passed = {"run_id", "run_at"}
+    names = [name for name in TABLES[table].names if name not in passed]
+    return sorted(map(repr, stored(out / table).select(names).to_pylist()))
 
 
 def test_an_inventory_gives_the_rows_of_a_list(
@@ -87,7 +82,7 @@ def test_an_inventory_gives_the_rows_of_a_list(
     assert lists() == []
     assert (told.read, told.totals.arrays) == (8, 8)
     assert (told.inventory_age_s or 0) > 3600
-    for table in WRITTEN:
+    for table in TABLES:
         assert rows(tmp_path / "inventory", table) == rows(tmp_path / "listed", table)
     # With sizes, one flat list of an array gives both; an inventory needs none for them either.
     run(spark, job("listed-sizes", roots=(bucket,), sizes=True))
@@ -98,7 +93,7 @@ def test_an_inventory_gives_the_rows_of_a_list(
     assert sized[0] == sized[1] != rows(tmp_path / "listed", "arrays")
     inside = [entry for entry in store.list_prefix() if "/array-" in entry.path]
     assert sum(entry.size or 0 for entry in inside) == sum(
-        pq.read_table(tmp_path / "listed-sizes" / "arrays")["bytes"].to_pylist()
+        stored(tmp_path / "listed-sizes" / "arrays")["bytes"].to_pylist()
     )
     # Unchanged files are known by size and ETag, whoever listed them.
     again = run(spark, by_inventory)
@@ -128,12 +123,12 @@ def test_an_inventory_gives_the_rows_of_a_list(
     assert "hours old: what is newer is not told" in capfd.readouterr().out
     assert cli.main([*call, *storage_words, "--json", "--fail-on", "never"]) == 0
     document = json.loads(capfd.readouterr().out)
-    costs = pq.read_table(tmp_path / "cli" / "arrays")
+    costs = stored(tmp_path / "cli" / "arrays")
     for name in ("engine_open_requests", "open_requests"):
         assert document[name] == sum(costs[name].to_pylist())
     assert document["arrays"] == 4
     assert document["inventory_age_s"] == pytest.approx(now_ms() / 1000 - FIRST_MS / 1000, rel=0.1)
-    assert pq.read_table(tmp_path / "cli" / "arrays").num_rows == 4
+    assert stored(tmp_path / "cli" / "arrays").num_rows == 4
     for wrong in (["--fresh"], ["--inventory", "m", "--arrays", "a"]):
         assert cli.main(["pipeline", "x", "--out", "y", *wrong]) == 2
 
@@ -220,7 +215,7 @@ def test_the_data_source_reads_by_an_inventory_and_lists_nothing(
     with pytest.raises(ChronotileError, match="option 'fresh'"):
         read_options({"path": bucket, "fresh": "true"})
     with pytest.raises(ChronotileError, match="found a stream"):
-        read_options({"inventory": manifest}, streaming=True)
+        read_options({"inventory": manifest, "state": "s"}, streaming=True)
 
 
 def test_neighbours_are_listed_flat_and_never_again(
@@ -299,5 +294,5 @@ def test_a_file_that_the_inventory_knows_and_that_is_gone(
     options = Options(storage=tuple(sorted(s3.options.items())), inventory=manifest)
     told = run(spark, Job(options=options, out=str(tmp_path / "out")))
     assert (told.unreadable, told.totals.commits) == (0, 6)
-    sources = pq.read_table(tmp_path / "out" / "commits")["source"].unique().to_pylist()
+    sources = stored(tmp_path / "out" / "commits")["source"].unique().to_pylist()
     assert sources == [renamed.removeprefix("a/")]

@@ -9,12 +9,12 @@ import re
 import shutil
 import signal
 import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from support.corpus_cases import CASES
@@ -22,45 +22,44 @@ from support.fleets import FIRST_MS, FleetMaker, age, make_template
 from support.groups import member, put_array, put_list
 from support.large_arrays import make_large_array
 from support.spark_sessions import local_session
+from support.stored_tables import files, stored, version
 
 import chronotile as ct
 from chronotile import consolidate, vacuum
 from chronotile.check.file_uses import BYTES_OF
 from chronotile.cli import program as cli
-from chronotile.dataset.find_arrays import Fleet, Unlisted
 from chronotile.errors import StorageError
+from chronotile.fleet import array_tables, register, shares
+from chronotile.fleet import maintenance as maintenance_job
+from chronotile.fleet import plan as fleet_plan
+from chronotile.fleet import run_pipeline as pipeline
+from chronotile.fleet.array_tables import SCHEMAS, TABLES, ArrayTables, with_twins
+from chronotile.fleet.data_source import ChronotileSource
+from chronotile.fleet.delta_store import TABLES as TABLES_OF_RUN
+from chronotile.fleet.delta_store import Output, OvertakenError, Run
+from chronotile.fleet.find_arrays import Fleet
+from chronotile.fleet.maintenance import STOP, Due, Work
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_bucket import run_task
+from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.run_summary import UnreadableError, read_limit
+from chronotile.fleet.session import in_tasks
+from chronotile.fleet.shares import bucket_of
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history import fragment_facts
 from chronotile.history.text_columns import TWIN
 from chronotile.show.output import size_text
-from chronotile.spark import register
-from chronotile.spark.bucket_share import BucketShare
-from chronotile.spark.frames import in_tasks
-from chronotile.spark.maintenance import whole_fleet as maintenance_job
-from chronotile.spark.maintenance.whole_fleet import STOP, Due, Work
-from chronotile.spark.pipeline import look_first
-from chronotile.spark.pipeline import plan as fleet_plan
-from chronotile.spark.pipeline import run_pipeline as pipeline
-from chronotile.spark.pipeline.buckets import bucket_of
-from chronotile.spark.pipeline.older_run_rows import OlderRun
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.pipeline.runs import Run, last_run, new_run
-from chronotile.spark.pipeline.task import Task, run_task, sum_of
-from chronotile.spark.pipeline.unreadable_limit import UnreadableError, read_limit
-from chronotile.spark.source import shares
-from chronotile.spark.source.data_source import ChronotileSource
-from chronotile.spark.source.options import Options
 from chronotile.storage.store import open_store
-from chronotile.tables import array_tables
-from chronotile.tables.array_tables import SCHEMAS, TABLES, ArrayTables
-from chronotile.tables.time_twins import with_twins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
+
+    from chronotile.fleet.shares import BucketShare
 
 
 CORPUS = next(iter(CASES.values())).array.parents[1]
@@ -120,8 +119,8 @@ def rows_of(frame: DataFrame) -> Table:
     return sorted(rows, key=repr)
 
 
-def parquet_rows(folder: Path) -> Table:
-    table = pq.read_table(folder).select(SCHEMAS[folder.name].names)
+def stored_rows(folder: Path) -> Table:
+    table = stored(folder).select(SCHEMAS[folder.name].names)
     return sorted((_frozen(row.values()) for row in table.to_pylist()), key=repr)
 
 
@@ -160,11 +159,11 @@ def test_an_array_of_several_batches_gives_all_its_rows(
     age(root)
     summary = run(spark, job)
     for name in ("commits", "fragments"):
-        written = pq.read_table(out / name, filters=[("array", "=", f"{root}/large")])
+        written = stored(out / name).filter(pc.field("array") == f"{root}/large")
         assert written.select(SCHEMAS[name].names).equals(whole.table(name))
     lost = {(one[1], one[2]) for one in summary.totals.findings}
     assert ("commit-without-fragment", commits) in lost
-    found = [row for row in parquet_rows(out / "findings") if row[0] == "commit-without-fragment"]
+    found = [row for row in stored_rows(out / "findings") if row[0] == "commit-without-fragment"]
     assert len(found) == 8
     again = run(spark, job)
     assert (again.unchanged, again.read) == (2, 0)
@@ -281,8 +280,11 @@ def test_a_schema_chooses_columns(spark: SparkSession, fleet: Path, name: str) -
         )
 
 
-def test_a_schema_chooses_columns_of_a_stream(spark: SparkSession, fleet: Path) -> None:
+def test_a_schema_chooses_columns_of_a_stream(
+    spark: SparkSession, fleet: Path, tmp_path: Path
+) -> None:
     stream = spark.readStream.format("chronotile").schema("t1_time timestamp, name string")
+    stream = stream.option("state", str(tmp_path / "state"))
     query = stream.load(str(fleet)).writeStream.format("memory").queryName("chosen")
     query.trigger(availableNow=True).start().awaitTermination()
     whole = read(spark, fleet, "commits").select("t1_time", "name")
@@ -397,7 +399,7 @@ class Stream:
 
     def __init__(self, spark: SparkSession, root: str, place: Path, **options: str) -> None:
         self._spark, self._root, self._place = spark, root, place
-        self._options = options
+        self._options = {"state": str(place / "state"), **options}
 
     def step(self) -> list[Any]:
         """One run with AvailableNow; gives the progress of its batches."""
@@ -417,14 +419,12 @@ class Stream:
         return rows_of(self._spark.read.parquet(str(self._place / "sink")))
 
 
-@pytest.mark.parametrize("memory", ["offset", "folder"])
-def test_a_stream_gives_every_commit_once(spark: SparkSession, tmp_path: Path, memory: str) -> None:
+def test_a_stream_gives_every_commit_once(spark: SparkSession, tmp_path: Path) -> None:
     maker = FleetMaker(make_template(tmp_path / "template"))
     root = tmp_path / "root"
     for name in ("a", "b"):
         maker.array(root / name, 6, seed=ord(name), deletes=1, loose=2)
-    options = {"state": str(tmp_path / "state")} if memory == "folder" else {}
-    stream = Stream(spark, str(root), tmp_path, table="commits", **options)
+    stream = Stream(spark, str(root), tmp_path, table="commits")
     named = {(row[0], row[1], row[2]) for row in expected(arrays_in(root), "commits")}
 
     def add(name: str, time_ms: int, number: int, *, delete: bool = False) -> None:
@@ -485,19 +485,6 @@ def test_a_stream_in_several_batches_with_an_array_that_cannot_be_read(
     assert stream.rows() == expected(arrays_in(root), "commits")
 
 
-def test_a_stream_goes_over_to_a_folder(spark: SparkSession, tmp_path: Path) -> None:
-    maker = FleetMaker(make_template(tmp_path / "template"))
-    root = tmp_path / "root"
-    for name in ("a", "b"):
-        maker.array(root / name, 6, seed=ord(name), deletes=1, loose=2)
-    Stream(spark, str(root), tmp_path, table="commits").step()
-    stream = Stream(spark, str(root), tmp_path, table="commits", state=str(tmp_path / "state"))
-    for number in range(3):
-        maker.commit(root / "a", FIRST_MS + number, uuid=f"{number:032x}")
-        stream.step()
-        assert stream.rows() == expected(arrays_in(root), "commits")
-
-
 def test_secrets_are_hidden_in_plans(
     spark: SparkSession, fleet: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -508,7 +495,7 @@ def test_secrets_are_hidden_in_plans(
     plans = [spark.sql(view).collect()[0][0]]
     for frame in (
         spark.read.format("chronotile").options(**options).load(),
-        spark.readStream.format("chronotile").options(**options).load(),
+        spark.readStream.format("chronotile").options(**options, state="unused").load(),
     ):
         capfd.readouterr()
         frame.explain("extended")
@@ -564,15 +551,14 @@ def test_the_pipeline_writes_every_table(spark: SparkSession, fleet: Path, tmp_p
     steps: list[tuple[str, int, int]] = []
     summary = run(spark, job(fleet, tmp_path / "out"), lambda *step: steps.append(step))
     for name in SCHEMAS:
-        assert parquet_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
-    commits = spark.read.parquet(str(tmp_path / "out" / "commits"))
-    assert rows_of(commits.select(*SCHEMAS["commits"].names)) == expected(
-        arrays_in(fleet), "commits"
-    )
-    assert commits.where("unix_millis(t1_time) <> t1 or run_at is null").count() == 0
-    assert {row.run_id for row in commits.select("run_id").distinct().collect()} == {
-        summary.run.rpartition("/")[2]
-    }
+        assert stored_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
+    commits = stored(tmp_path / "out" / "commits")
+    assert stored_rows(tmp_path / "out" / "commits") == expected(arrays_in(fleet), "commits")
+    for row in commits.to_pylist():
+        assert round(row["t1_time"].timestamp() * 1000) == row["t1"]
+        assert row["run_at"] is not None
+        assert row["run_id"] == summary.run
+    assert set(summary.versions.values()) == {1}
     assert summary.totals.arrays == summary.read == 14
     assert summary.totals.commits == len(expected(arrays_in(fleet), "commits"))
     assert ("info", "many-loose-commits", 1) in summary.totals.findings
@@ -620,7 +606,7 @@ def test_sizes_are_measured_if_asked_for(
     asked = Options(roots=(str(fleet),), sizes=True)
     told = run(spark, Job(options=asked, out=str(out), since_last=True))
     assert told.unchanged == 0, "rows without a size do not tell what is asked for"
-    rows = pq.read_table(out / "arrays").to_pylist()
+    rows = stored(out / "arrays").to_pylist()
     assert {row["array"]: row["bytes"] for row in rows if row["commits"] is not None} == sizes
     assert told.to_json()["bytes"] == sum(sizes.values())
     assert run(spark, Job(options=asked, out=str(out), since_last=True)).read <= 1
@@ -656,50 +642,39 @@ def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) 
     third = run(spark, job(root, out, since_last=True))
     assert (third.read, third.unchanged, third.reads) == (0, 6, 0)
     for name in SCHEMAS:
-        assert parquet_rows(out / name) == expected(arrays_in(root), name)
+        assert stored_rows(out / name) == expected(arrays_in(root), name)
     assert third.totals == run(spark, job(root, tmp_path / "anew")).totals
 
 
-def test_findings_come_and_go_and_runs_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_runs_are_told_and_can_be_read_again(spark: SparkSession, tmp_path: Path) -> None:
     maker = FleetMaker(make_template(tmp_path / "template"))
     root, out = tmp_path / "root", tmp_path / "out"
     for number in range(6):
         maker.array(root / f"array-{number}", 120, seed=number, loose=120 if number < 2 else 0)
     age(root)
-
-    def step(**more: Any) -> tuple[list[tuple[str, str, str]], list[dict[str, Any]]]:
-        run(spark, job(root, out, since_last=True, **more))
-        rows = pq.read_table(out / "findings_changes").to_pylist()
-        told = pq.read_table(out / "run_history").to_pylist()
-        assert told[-1]["new_findings"] == sum(row["change"] == "new" for row in rows)
-        return sorted((r["change"], r["code"], r["array"][-7:]) for r in rows), told
-
-    assert step(keep_runs=1)[0] == step()[0] == []
+    with pytest.raises(ct.ChronotileError, match="expected a complete run of the pipeline"):
+        ct.fleet_tables(out)
+    first = run(spark, job(root, out, since_last=True))
+    assert run(spark, job(root, out, since_last=True)).versions == {}, "nothing to commit"
     consolidate(str(root / "array-0"))
     vacuum(str(root / "array-0"), mode="commits")
-    for number in range(120):
-        maker.commit(root / "array-5", 9_000 + number, uuid=f"{number:032x}")
     shutil.rmtree(root / "array-1")
-    changes, told = step(keep_runs=1)
-    assert changes == [
-        ("new", "many-loose-commits", "array-5"),
-        ("resolved", "many-loose-commits", "array-0"),
-        ("resolved", "many-loose-commits", "array-1"),
+    second = run(spark, job(root, out, since_last=True))
+    told = sorted(stored(out / "run_history").to_pylist(), key=lambda row: row["run_id"])
+    assert [row["run_id"] for row in told] == [first.run, second.run]
+    assert [row["arrays"] for row in told] == [6, 5]
+    assert [row["arrays_read"] for row in told] == [6, 1]
+    assert [row["infos"] for row in told] == [2, 0]
+    read_in = {r["array"][-7:]: r["run_id"] for r in stored(out / "arrays").to_pylist()}
+    assert (read_in["array-0"], read_in["array-2"]) == (second.run, first.run)
+    tables = ct.fleet_tables(out, run=first.run)
+    assert set(tables) == {*SCHEMAS, "operations"}
+    assert tables["findings"].to_pyarrow_table().num_rows == 2
+    assert ct.fleet_tables(out)["arrays"].to_pyarrow_table().num_rows == 5
+    operations = stored(out / "operations").to_pylist()
+    assert sorted((row["array"], row["command"], row["state"]) for row in operations) == [
+        (str(root / "array-0"), command, "done") for command in ("consolidate", "vacuum")
     ]
-    assert [row["arrays"] for row in told] == [6, 6, 5]
-    assert [row["arrays_read"] for row in told] == [6, 0, 2]
-    assert told[-1]["infos"] == 1
-    assert len({row["run_id"] for row in told}) == 3, "one row each, also of runs that are gone"
-    assert len(list((out / "runs").iterdir())) == 1
-    read_in = {r["array"][-7:]: r["run_id"] for r in pq.read_table(out / "arrays").to_pylist()}
-    assert (read_in["array-5"], read_in["array-0"]) == (told[2]["run_id"],) * 2
-    assert read_in["array-2"] == told[0]["run_id"], "the run that read the rows"
-    (history,) = (out / "run_history").glob("*.parquet")
-    older = pq.read_table(history).rename_columns({"engine_open_requests": "open_cost"})
-    pq.write_table(older, history)
-    _, after = step()
-    assert [row["arrays"] for row in after] == [6, 6, 5, 5], "columns of an older version"
-    assert after[0]["engine_open_requests"] is None is not after[3]["engine_open_requests"]
 
 
 def test_tasks_go_on_where_the_driver_stops_looking(
@@ -720,7 +695,7 @@ def test_tasks_go_on_where_the_driver_stops_looking(
     pieces = [piece for share in shares for piece in share.split()]
     assert sum(piece.count for piece in pieces) == sum(s.count for s in shares if s.count > 1)
     for name in SCHEMAS:
-        assert parquet_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
+        assert stored_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
 
 
 def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
@@ -729,23 +704,25 @@ def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_pa
     for number in range(20):
         maker.array(root / f"array-{number:02d}", 4, seed=number)
     age(root)
-
-    def files() -> dict[int, str]:
-        """The files of commits, by what they are on the disk."""
-        found = {path.stat().st_ino: path.name for path in (out / "commits").iterdir()}
-        assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
-        return found
-
     run(spark, job(root, out, since_last=True))
-    first = files()
+    first = files(out / "commits")
+    everything = sorted(out.rglob("*"))
     assert run(spark, job(root, out, since_last=True)).unchanged == 20
-    assert files() == first, "links, not copies"
+    assert sorted(out.rglob("*")) == everything, "an unchanged run writes nothing"
     maker.commit(root / "array-03", 7, uuid="1" * 32)
     assert run(spark, job(root, out, since_last=True)).read == 1
-    second = files()
+    second = files(out / "commits")
     bucket = bucket_of(str(root / "array-03"), len(first))
-    assert {name[:9] for i, name in second.items() if i not in first} == {f"part-{bucket:04d}"}
-    assert len(set(first) & set(second)) == len(first) - 1
+    assert {path.rpartition("/")[0].rpartition("/")[2] for path in second - first} == {
+        f"bucket={bucket}"
+    }
+    assert len(first & second) == len(first) - 1
+    # Files that somebody else has put together are those of their bucket.
+    DeltaTable(str(out / "commits")).optimize.compact()
+    DeltaTable(str(out / "listings")).optimize.compact()
+    assert run(spark, job(root, out, since_last=True)).versions == {}
+    assert run(spark, job(root, out)).unchanged == 0
+    assert stored_rows(out / "commits") == expected(arrays_in(root), "commits")
 
 
 def test_heavy_arrays_stay_in_their_buckets(spark: SparkSession, tmp_path: Path) -> None:
@@ -758,102 +735,113 @@ def test_heavy_arrays_stay_in_their_buckets(spark: SparkSession, tmp_path: Path)
     options = Options(roots=(str(root),), partition_bytes=1_000)
     asked = Job(options=options, out=str(out), since_last=True)
 
-    def told(read: int) -> tuple[int, set[int]]:
+    def told(read: int) -> tuple[int, set[str]]:
         summary = run(spark, asked)
         assert (summary.read, summary.unchanged) == (read, 40 - read)
-        last = last_run(str(out))
-        assert last is not None
-        assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
-        files = (out / "commits").iterdir()
-        return (last.read_end() or {})["buckets"], {path.stat().st_ino for path in files}
+        assert stored_rows(out / "commits") == expected(arrays_in(root), "commits")
+        division = Output(out=str(out)).snapshot().division
+        assert division is not None
+        return division.buckets, files(out / "commits")
 
-    buckets, files = told(40)
+    buckets, known = told(40)
     assert buckets >= 64, "many times what 40 light arrays need"
-    assert told(0) == (buckets, files)
+    assert told(0) == (buckets, known)
     maker.commit(root / "array-03", 7, uuid="1" * 32)
     again, changed = told(1)
-    assert (again, len(files - changed)) == (buckets, 1)
+    assert (again, len(known - changed)) == (buckets, 1)
+    # A fleet that is divided in another way is written as a whole.
+    for number in range(2, 40):
+        shutil.rmtree(root / f"array-{number:02d}")
+    summary = run(spark, asked)
+    assert (summary.read, summary.unchanged, summary.totals.arrays) == (0, 2, 2)
+    for name in SCHEMAS:
+        assert stored_rows(out / name) == expected(arrays_in(root), name)
+    division = Output(out=str(out)).snapshot().division
+    assert division is not None
+    assert division.buckets < buckets
 
 
-def test_a_look_that_kills_its_worker_is_left_out(
+def test_a_killed_first_run_goes_on_where_it_was(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maker = FleetMaker(make_template(tmp_path / "template"))
     root, out = tmp_path / "root", tmp_path / "out"
     for number in range(12):
-        maker.array(root / f"array-{number:02d}", 3, seed=number)
+        maker.array(root / f"array-{number:02d}", 20, seed=number, deletes=1, loose=3)
     age(root)
-    asked = job(root, out, since_last=True)
-    assert run(spark, asked).read == 12
-    look = look_first.look_at
+    monkeypatch.setattr(pipeline, "ARRAYS_IN_WAVE", 4)
+    commit, waves = Run.commit, []
 
-    def die(tasks: tuple[Task, ...]) -> look_first.Looked:
-        if any(array.endswith("array-07") for task in tasks for array in task.share.arrays):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return look(tasks)
+    def stop(self: Run, *given: Any) -> dict[str, int]:
+        waves.append(commit(self, *given))
+        if len(waves) == 2:
+            raise KeyboardInterrupt
+        return waves[-1]
 
-    monkeypatch.setattr(look_first, "look_at", die)
-    told = run(spark, asked)
-    assert (told.read, told.unchanged, told.reads) == (0, 12, 0), "the tasks of the buckets look"
-    assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
+    monkeypatch.setattr(Run, "commit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(spark, job(root, out))
+    monkeypatch.setattr(Run, "commit", commit)
+    with pytest.raises(ct.ChronotileError, match="expected a complete run"):
+        ct.fleet_tables(out)
+    half = stored(out / "arrays").num_rows
+    assert 0 < half < 12
+    maker.commit(root / "array-05", 7, uuid="5" * 32)
+    told = run(spark, job(root, out, since_last=True))
+    assert told.unchanged in (half, half - 1)
+    assert told.read + told.unchanged == told.totals.arrays == 12
+    for name in SCHEMAS:
+        assert stored_rows(out / name) == expected(arrays_in(root), name), name
+    assert not list(out.glob("_chronotile/*"))
 
 
-def test_few_tasks_look_at_many_buckets(tmp_path: Path) -> None:
-    """What a look says of a bucket is what its own task would do."""
+def test_a_run_that_was_overtaken_changes_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     maker = FleetMaker(make_template(tmp_path / "template"))
     root, out = tmp_path / "root", tmp_path / "out"
-    arrays = [root / f"array-{number}" for number in range(8)]
-    for number, array in enumerate(arrays):
-        maker.array(array, 5, seed=number, deletes=number % 2)
-    age(root)
-    options, first = Options(roots=(str(root),)), new_run(str(out))
+    for number in range(4):
+        maker.array(root / f"array-{number}", 110, seed=number, loose=110)
+    run(spark, job(root, out))
+    plan = fleet_plan.plan_fleet
+    later: list[str] = []
 
-    def tasks(run_: Run, older: OlderRun, **more: Any) -> list[Task]:
-        shares: dict[int, list[str]] = {}
-        for array in arrays:
-            shares.setdefault(bucket_of(str(array), 4), []).append(str(array))
-        return [
-            Task(
-                share=BucketShare(bucket=bucket, arrays=tuple(uris)),
-                **{
-                    "options": options,
-                    "run": run_,
-                    "older": older.bucket(bucket, 4),
-                    "since_last": True,
-                    "is_whole": True,
-                    **more,
-                },
-            )
-            for bucket, uris in shares.items()
-        ]
+    def overtake(*given: Any, **more: Any) -> Any:
+        if not later:
+            later.append("")
+            later[0] = run(spark, job(root, out)).run
+        return plan(*given, **more)
 
-    plain = tasks(first, OlderRun(None))
-    assert [*look_first.small_groups(plain)] == [], "there is nothing to compare with"
-    done = [run_task(task) for task in plain]
-    first.publish([part for one in done for part in one.parts], {"format": 6, "buckets": 4})
-    second, last = new_run(str(out)), OlderRun(last_run(str(out)))
-    later = tasks(second, last)
-    assert [len(group) for group in look_first.small_groups(later)] == [len(later)]
-    looked = look_first.look_at(tuple(later))
-    assert looked.buckets == {task.share.bucket for task in later}
-    assert looked.done == sum_of(map(run_task, later))
-    assert looked.done.unchanged == 8
-    maker.commit(arrays[3], 7, uuid="1" * 32)
-    shutil.rmtree(arrays[5])
-    changed = {bucket_of(str(arrays[at]), 4) for at in (3, 5)}
-    looked = look_first.look_at(tuple(later))
-    assert looked.buckets == {task.share.bucket for task in later} - changed
-    # A bucket that has lost an array, or got one, is no longer the same.
-    fewer = [replace(t, share=replace(t.share, arrays=t.share.arrays[1:])) for t in later]
-    assert look_first.look_at(tuple(fewer)) == look_first.Looked()
-    for more in ({"since_last": False}, {"problems": (Unlisted("x", "y"),)}):
-        assert [*look_first.small_groups(tasks(second, last, **more))] == []
-    deep = tasks(second, last, options=replace(options, check="deep"))
-    assert look_first.look_at(tuple(deep)) == look_first.Looked(), "cells may have gone bad"
+    monkeypatch.setattr(pipeline, "plan_fleet", overtake)
+    before = sorted(root.rglob("*"))
+    with pytest.raises(OvertakenError, match="found one that started later"):
+        run(spark, job(root, out, maintain=True))
+    assert sorted(root.rglob("*")) == before
+    assert {row["run_id"] for row in stored(out / "commits").to_pylist()} == {later[0]}
+    assert version(out / "commits") == 2
+
+
+def test_tables_of_an_earlier_version_and_other_types_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    maker = FleetMaker(make_template(tmp_path / "template"))
+    maker.array(tmp_path / "root" / "a", 3, seed=1)
+    (tmp_path / "old" / "runs").mkdir(parents=True)
+    with pytest.raises(ct.ChronotileError, match="give a new folder with --out"):
+        run(spark, job(tmp_path / "root", tmp_path / "old"))
+    out = tmp_path / "out"
+    DeltaTable.create(str(out / "arrays"), pa.schema([("array", pa.int64())]))
+    with pytest.raises(ct.ChronotileError, match=r"expected column array of .*string.*, found"):
+        run(spark, job(tmp_path / "root", out))
+    shutil.rmtree(out)
+    fewer = [field for field in TABLES_OF_RUN["arrays"] if field.name != "stale"]
+    DeltaTable.create(str(out / "arrays"), pa.schema(fewer), partition_by=["bucket"])
+    run(spark, job(tmp_path / "root", out))
+    assert stored_rows(out / "arrays") == expected([tmp_path / "root" / "a"], "arrays")
 
 
 def test_workers_do_not_search_modules_for_garbage(spark: SparkSession) -> None:
-    frozen = in_tasks(spark, 2, lambda _: str(gc.get_freeze_count()).encode())
+    frozen = in_tasks(spark, [0, 1], lambda *_: str(gc.get_freeze_count()))
     assert all(int(count) > 10_000 for _, count in frozen)
 
 
@@ -902,16 +890,16 @@ def test_an_array_that_kills_its_worker_stops_nobody(
         return run_task(task)
 
     first = run(spark, job(root, out))
-    name = first.run.rpartition("/")[2]
-    before = {table: parquet_rows(out / table) for table in SCHEMAS}
+    name = first.run
+    before = {table: stored_rows(out / table) for table in SCHEMAS}
     monkeypatch.setattr(pipeline, "run_task", die)
     # Above the limit the first array that is found out ends it.
     with pytest.raises(UnreadableError, match=r"found 1: .*array-(07|31) .*was killed"):
         run(spark, job(root, out))
     told = run(spark, job(root, out, max_unreadable=read_limit("2")))
     assert (told.read, told.unreadable, told.totals.arrays) == (38, 2, 40)
-    assert parquet_rows(out / "commits") == before["commits"]
-    stale = {row["array"][-8:]: row["stale"] for row in pq.read_table(out / "arrays").to_pylist()}
+    assert stored_rows(out / "commits") == before["commits"]
+    stale = {row["array"][-8:]: row["stale"] for row in stored(out / "arrays").to_pylist()}
     assert stale == {f"array-{n:02d}": None for n in range(40)} | dict.fromkeys(poisoned, name)
 
 
@@ -936,10 +924,9 @@ def test_maintenance_that_kills_its_worker_stops_nobody(
     assert left == [0, 110, 0]
     # One that was under way when the job was broken off is run again and finds nothing to do:
     # that the first time did it, its record tells.
-    records = [json.loads(path.read_text()) for path in (out / "records").rglob("*.json")]
-    assert sorted((one["array"][-1], one["command"]) for one in records) == [
-        (array, command) for array in "02" for command in ("consolidate", "vacuum")
-    ]
+    for number, count in enumerate((2, 0, 2)):
+        records = list((root / f"array-{number}").glob("__chronotile/operations/*-done.json"))
+        assert len(records) == count
 
 
 def test_a_failed_run_leaves_the_last_good_tables(
@@ -950,7 +937,7 @@ def test_a_failed_run_leaves_the_last_good_tables(
     for number in range(8):
         maker.array(root / f"array-{number}", 5, seed=number)
     run(spark, job(root, out))
-    before = {name: parquet_rows(out / name) for name in SCHEMAS}
+    before = {name: stored_rows(out / name) for name in SCHEMAS}
     shutil.rmtree(root / "array-0")
 
     def fail_after_writing(task: Any) -> Any:
@@ -962,75 +949,28 @@ def test_a_failed_run_leaves_the_last_good_tables(
     monkeypatch.setattr(pipeline, "run_task", fail_after_writing)
     with pytest.raises(StorageError, match="the disk is full"):
         run(spark, job(root, out))
-    assert {name: parquet_rows(out / name) for name in SCHEMAS} == before
-    assert len(list((out / "runs").iterdir())) == 1
+    assert {name: stored_rows(out / name) for name in SCHEMAS} == before
+    assert not list(out.glob("_chronotile/*"))
     monkeypatch.undo()
     run(spark, job(root, out))
-    assert parquet_rows(out / "commits") == expected(arrays_in(root), "commits")
-
-
-def test_an_interrupted_run_is_resumed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    maker = FleetMaker(make_template(tmp_path / "template"))
-    root, out = tmp_path / "root", tmp_path / "out"
-    for number in range(12):
-        maker.array(root / f"array-{number:02d}", 20, seed=number, deletes=1, loose=3)
-    age(root)
-    small = Options(roots=(str(root),), partition_bytes=20_000)
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pipeline._Pipeline, "_unread", stop)
-    with pytest.raises(KeyboardInterrupt):
-        run(spark, Job(options=small, out=str(out)))
-    monkeypatch.undo()
-    assert last_run(str(out)) is None
-    first, second, *rest = sorted((out / "staging").glob("*/done/*.json"))
-    assert rest
-    # One task was not done, one ran twice; and an array changes before the run goes on.
-    first.unlink()
-    second.with_name(second.name.replace("-", "-0")).write_text(second.read_text())
-    maker.commit(root / "array-05", 7, uuid="5" * 32)
-    told = run(spark, Job(options=small, out=str(out), resume=True))
-    assert 0 < told.read <= 12 - len(rest)
-    assert told.read + told.unchanged == told.totals.arrays == 12
-    for name in SCHEMAS:
-        assert parquet_rows(out / name) == expected(arrays_in(root), name), name
-    assert [path.name for path in (out / "staging").iterdir()] == []
-    # Nothing is left to go on with.
-    assert run(spark, Job(options=small, out=str(out), resume=True)).read == 12
+    assert stored_rows(out / "commits") == expected(arrays_in(root), "commits")
 
 
 def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
     root, out = tmp_path / "root", tmp_path / "out"
     shutil.copytree(fleet, root)
-    files = sorted(root.rglob("*"))
+    there = sorted(root.rglob("*"))
     seen = {str(a): ct.open_log(str(a)).view().to_dict() for a in arrays_in(root)}
     planned = run(spark, job(root, out, maintain=True, dry_run=True))
     assert dict(planned.maintained) == {"consolidate planned": 1, "vacuum planned": 1}
-    assert sorted(root.rglob("*")) == files
-    plan = [without_outcome(row) for row in pq.read_table(out / "maintenance").to_pylist()]
+    assert sorted(root.rglob("*")) == there
+    assert [line.partition(" (")[0] for line in planned.planned] == [
+        f"{root / 'loose'}: consolidate: 1 put",
+        f"{root / 'loose'}: vacuum: 0 put",
+    ]
+    assert "120 removed" in planned.planned[1]
     done = run(spark, job(root, out, maintain=True))
     assert dict(done.maintained) == {"consolidate done": 1, "vacuum done": 1}
-    rows = pq.read_table(out / "maintenance").to_pylist()
-    assert [(row["command"], row["put"], row["removed"]) for row in rows] == [
-        ("consolidate", 1, 0),
-        ("vacuum", 0, 120),
-    ]
-    assert [without_outcome(row) for row in rows] == plan, "the plan is what is then done"
-    files = pq.read_table(out / "maintenance_files").to_pylist()
-    assert [row["op"] for row in files].count("remove") == 120
-    assert not any(
-        (Path(row["array"]) / row["path"]).exists() for row in files if row["op"] != "put"
-    )
-    records = [json.loads(path.read_text()) for path in (out / "records").rglob("*.json")]
-    assert sorted((one["command"], len(one["steps"])) for one in records) == [
-        ("consolidate", 1),
-        ("vacuum", 120),
-    ]
-    assert all("state" not in one for one in records)
     assert len(list((root / "loose" / "__commits").iterdir())) == 1
     for array, before in seen.items():
         after = ct.open_log(array).view(end=before["end"]).to_dict()
@@ -1038,9 +978,10 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
         assert names == [one["name"] for one in before["fragments"]]
     again = run(spark, job(root, out, maintain=True))
     assert again.maintained == ()
-    assert pq.read_table(out / "maintenance").num_rows == 0
-    run(spark, job(root, out))
-    assert not os.path.lexists(out / "maintenance")
+    told = stored(out / "operations").to_pylist()
+    assert sorted((row["array"], row["command"], row["state"]) for row in told) == [
+        (str(root / "loose"), command, "done") for command in ("consolidate", "vacuum")
+    ]
 
 
 def test_maintenance_by_policy(
@@ -1073,12 +1014,10 @@ def test_maintenance_by_policy(
         return json.loads(capfd.readouterr().out)["maintained"]
 
     assert told(0, "--dry-run") == plans
-    planned = [row for row in names_of_files(out) if row[1] == "remove"]
     (out / STOP).touch()
     assert told(1) == {"maintain stopped": 3}
     (out / STOP).unlink()
     assert told(0) == {name.replace("planned", "done"): count for name, count in plans.items()}
-    assert [row for row in names_of_files(out) if row[1] == "remove"] == planned
     left = {path.name: len(list(path.glob("__commits/*.wrt"))) for path in arrays_in(root)}
     assert left == {"a": 0, "b": 0, "c": 110, "kept": 110}
     assert told(0) == {"consolidate done": 1, "vacuum done": 1}
@@ -1087,26 +1026,14 @@ def test_maintenance_by_policy(
     assert "did you mean 'rule'" in capfd.readouterr().err
 
 
-def names_of_files(out: Path) -> list[tuple[str, str, str]]:
-    rows = pq.read_table(out / "maintenance_files").to_pylist()
-    return sorted((row["array"], row["op"], row["path"]) for row in rows)
-
-
-def without_outcome(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("outcome", "dry_run")}
-
-
 def test_the_tables_can_lie_in_a_bucket(
     spark: SparkSession, fleet: Path, s3: S3Server, bucket: str, tmp_path: Path
 ) -> None:
     out = f"{bucket}/tables"
     for since_last in (False, True):
         run(spark, job(fleet, out, out_storage=s3.options, since_last=since_last))
-        last = last_run(out, s3.options)
-        assert last is not None
-        commits = [last.read(part) for part in last.parts() if part.table == "commits"]
-        names = SCHEMAS["commits"].names
-        rows = [row for table in commits for row in table.select(names).to_pylist()]
+        commits = ct.fleet_tables(out, storage_options=s3.options)["commits"].to_pyarrow_table()
+        rows = commits.select(SCHEMAS["commits"].names).to_pylist()
         found = [_frozen(row.values()) for row in rows]
         assert sorted(found, key=repr) == expected(arrays_in(fleet), "commits")
     page = tmp_path / "report.html"
@@ -1132,8 +1059,8 @@ def test_the_command(
     assert document["out"] == str(tmp_path / "out")
     assert written.err == ""
     metrics = (tmp_path / "run.prom").read_text()
-    assert f'chronotile_arrays{{out="{tmp_path / "out"}"}} 14\n' in metrics
-    assert f'chronotile_run_exit_status{{out="{tmp_path / "out"}"}} 3\n' in metrics
+    assert f'chronotile_arrays{{out="{tmp_path / "out"}"}} 14.0\n' in metrics
+    assert f'chronotile_run_exit_status{{out="{tmp_path / "out"}"}} 3.0\n' in metrics
     assert cli.main([*call, "--since-last", "--maintain", "--dry-run"]) == 3
     told, lines = capfd.readouterr()
     assert "looking for arrays" in lines.splitlines()

@@ -21,7 +21,6 @@ ONE_SPARK = (
     "test_spark_outages",
     "test_spark_changes",
     "test_spark_inventory",
-    "test_spark_open_tables",
 )
 """Files with a session of Spark each: one worker runs them all, as the process that Spark starts
 stays, and its first queries take longest."""

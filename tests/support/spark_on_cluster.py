@@ -22,13 +22,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronotile.spark import register
-from chronotile.spark.pipeline import run_pipeline as pipeline
-from chronotile.spark.pipeline.run_pipeline import Job, run
-from chronotile.spark.pipeline.task import Done, Task, run_task
-from chronotile.spark.pipeline.unreadable_limit import read_limit
-from chronotile.spark.session import session
-from chronotile.spark.source.options import Options
+from deltalake import DeltaTable
+
+from chronotile.fleet import register
+from chronotile.fleet import run_pipeline as pipeline
+from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_bucket import Done, Task, run_task
+from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.run_summary import read_limit
+from chronotile.fleet.session import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +111,7 @@ def freeze(root: str, out: str) -> dict[str, Any]:
         while not release.exists():
             time.sleep(0.02)
         done = run_task(task)
-        late.write_text("\n".join(part.path for part in done.parts))
+        late.write_text("\n".join(f"{one.table}/{one.path}" for one in done.files))
         return done
 
     replace_run_task(hold_first)
@@ -147,9 +150,10 @@ def go_on(pids: list[int]) -> None:
 
 
 def files_of(out: str) -> Iterator[str]:
-    for path in Path(out, "runs").rglob("*"):
-        if path.is_file():
-            yield str(path.relative_to(out))
+    """The files that count, of all tables."""
+    for name in SCHEMAS:
+        for uri in DeltaTable(f"{out}/{name}").file_uris():
+            yield str(Path(uri).relative_to(out))
 
 
 def poison(root: str, out: str) -> dict[str, Any]:

@@ -49,17 +49,3 @@ def local_session(warehouse: Path) -> Iterator[SparkSession]:
         session.sparkContext.setLogLevel("OFF")
         yield session
         session.stop()
-
-
-def add_catalog(spark: SparkSession, name: str, warehouse: Path) -> None:
-    """Gives a session a catalog of Spark's second interface, which `LakeCatalog.java` is."""
-    jvm: Any = spark.sparkContext._jvm
-    compiler, thread = (
-        jvm.org.codehaus.janino.SimpleCompiler(),
-        jvm.java.lang.Thread.currentThread(),
-    )
-    compiler.setParentClassLoader(thread.getContextClassLoader())
-    compiler.cook((TESTS / "support" / "LakeCatalog.java").read_text())
-    thread.setContextClassLoader(compiler.getClassLoader())
-    spark.conf.set(f"spark.sql.catalog.{name}", "LakeCatalog")
-    spark.conf.set(f"spark.sql.catalog.{name}.warehouse", str(warehouse))

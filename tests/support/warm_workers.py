@@ -10,7 +10,7 @@ import importlib
 
 from pyspark.daemon import manager
 
-for name in ("chronotile.spark.pipeline.run_pipeline", "chronotile.spark.source.data_source"):
+for name in ("chronotile.fleet.run_pipeline", "chronotile.fleet.data_source"):
     importlib.import_module(name)
 
 if __name__ == "__main__":

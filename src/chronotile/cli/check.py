@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding, Reach
     from chronotile.cli.options import Access
-    from chronotile.dataset.check_all import FleetCheck
+    from chronotile.fleet.check_all import FleetCheck
     from chronotile.format.timestamps import Moment
     from chronotile.show.usage_map import Line
 
@@ -130,7 +130,7 @@ def check(
     what can be decompressed is. Exits with 1 if there is an error or a warning (--fail-on), and
     with 3 if something could not be read.
     """
-    from chronotile.dataset.check_all import check_fleet
+    from chronotile.fleet.check_all import check_fleet
     from chronotile.show.output import progress
 
     if as_of is not None:
@@ -156,7 +156,7 @@ def _check_as_of(
     groups: tuple[str, ...], severity: str, fail_on: str, as_of: Moment, access: Access
 ) -> CheckReport:
     """Ask each group whether it can be read whole at a moment."""
-    from chronotile.dataset.check_all import FleetCheck
+    from chronotile.fleet.check_all import FleetCheck
 
     arrays: list[str] = []
     findings: list[Finding] = []

@@ -158,13 +158,15 @@ class FleetReport:
 def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
     """Read the tables that `pipeline` or `tables` wrote there; None if there are none."""
     from chronotile.errors import ArrayNotFoundError
-    from chronotile.spark.pipeline.runs import last_run
-    from chronotile.tables.stored_tables import read_tables
+    from chronotile.fleet.delta_store import Output, fleet_tables
+    from chronotile.fleet.fleet_without_spark import read_tables
 
+    output = Output(out=place, storage=tuple(sorted(access.storage.items())))
     try:
-        run = last_run(place, access.storage)
-        folder = place if run is None else run.uri
-        return read_tables(folder, READ, access.storage)
+        if output.is_there():
+            tables = fleet_tables(place, storage_options=access.storage)
+            return {name: tables[name].to_pyarrow_table() for name in READ}
+        return read_tables(place, READ, access.storage)
     except ArrayNotFoundError:
         return None
 
@@ -215,10 +217,10 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
     tables, status = _stored(root, access), 0
     is_stored = tables is not None
     if tables is None:
-        from chronotile.tables.fleet_without_spark import fleet_tables
+        from chronotile.fleet.fleet_without_spark import make_tables
 
         with progress("reading arrays"):
-            made = fleet_tables(
+            made = make_tables(
                 root,
                 names=READ,
                 check="fragments",

@@ -1,6 +1,6 @@
 """`chronotile pipeline`: tables of a whole fleet, with Spark.
 
-In: roots of arrays, and a folder for output. Out: every table as Parquet, and a summary.
+In: roots of arrays, and a folder for output. Out: every table as a Delta table, and a summary.
 `spark.pipeline` does the work; this module starts it, shows its summary, and tells a scheduler how
 it went: by the exit status, and in a file of metrics.
 """
@@ -8,7 +8,6 @@ it went: by the exit status, and in a file of metrics.
 from __future__ import annotations
 
 import importlib
-import os
 import signal
 import threading
 import time
@@ -32,8 +31,8 @@ from chronotile.cli.options import (
 from chronotile.cli.pipeline_report import NEVER, PipelineReport
 from chronotile.cli.run_progress import run_progress
 from chronotile.errors import ChronotileError
+from chronotile.fleet.run_summary import MAX_UNREADABLE, Limit, read_limit
 from chronotile.show.error_messages import status_of
-from chronotile.spark.pipeline.unreadable_limit import MAX_UNREADABLE, Limit, read_limit
 from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Reach
     from chronotile.cli.options import Access
-    from chronotile.spark.pipeline.run_pipeline import Job
+    from chronotile.fleet.run_pipeline import Job
 
 
 @command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
 @click.option("--cells", is_flag=True, help="Read what each fragment holds: its footer.")
 @click.option("--sizes", is_flag=True, help="Measure each array: every file is listed for it.")
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
-@click.option("--resume", is_flag=True, help="Take over what an interrupted run has read.")
 @click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
 @click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
 @click.option("--fragments", is_flag=True, help="With --maintain: vacuum fragments as well.")
@@ -70,14 +68,7 @@ if TYPE_CHECKING:
     type=Parsed("limit", read_limit),
     default=MAX_UNREADABLE.text,
     help="Arrays, as a number (3) or a share (0.01, 1%), that may be unreadable before nothing is "
-    "published: 0.001, so in a fleet of fewer than 1,000 none.",
-)
-@click.option(
-    "--keep-runs",
-    metavar="N",
-    type=click.IntRange(1),
-    default=2,
-    help="Runs whose tables stay: 2, and the last 2 that could read every array.",
+    "committed: 0.001, so in a fleet of fewer than 1,000 none.",
 )
 @click.option(
     "--inventory",
@@ -85,19 +76,6 @@ if TYPE_CHECKING:
     help="An inventory of the bucket, by its manifest.json: nothing is listed. Without ROOT, all.",
 )
 @click.option("--fresh", is_flag=True, help="With --inventory: ask each array for newer commits.")
-@click.option(
-    "--table-format",
-    "format",
-    type=click.Choice(["parquet", "iceberg", "delta"]),
-    default="parquet",
-    help="Also commit each table to Iceberg or Delta: parquet, for neither.",
-)
-@click.option(
-    "--catalog",
-    metavar="NAME|URI",
-    help="Of the tables: one of the session, or for Iceberg one of PyIceberg (sqlite:///F.db).",
-)
-@click.option("--namespace", metavar="NAME", default="chronotile", help="Of the tables in it.")
 @click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
 @click.option(
     "--check",
@@ -147,13 +125,13 @@ def pipeline(
     access: Access,
     **asked: Any,
 ) -> PipelineReport:
-    """Turns the commit logs of all arrays below ROOT into tables, with Spark.
+    """Turn the commit logs of all arrays below ROOT into Delta tables, with Spark.
 
-    Each commit file is read once. A run replaces all tables (arrays, commits, conditions,
-    fragments, findings) in one step; if it fails, the last good ones stay. ROOT may hold `*`, `?`
-    and `**`. Exits with 1 if there are findings of severity error (--fail-on), and with 3 if
-    something could not be read: the rows of such an array then stay as they were (its column
-    `stale` names their run), or, above --max-unreadable, all tables do.
+    Each commit file is read once. A run commits each table (arrays, commits, conditions, fragments,
+    findings, operations) once, or once each 65,536 arrays; if it fails, the last good rows stay.
+    ROOT may hold `*`, `?` and `**`. Exits with 1 if there are findings of severity error
+    (--fail-on), and with 3 if something could not be read: the rows of such an array then stay as
+    they were (its column `stale` names their run), or, above --max-unreadable, all tables do.
     """
     _check_call(roots, arrays, asked)
     master = _one_address(master, remote)
@@ -161,12 +139,13 @@ def pipeline(
     settings = read_pairs("--conf", conf)
     with _measured(metrics, out) as measured:
         _need_spark()
-        from chronotile.spark.pipeline.run_pipeline import run
-        from chronotile.spark.session import session
+        from chronotile.fleet.run_pipeline import run
+        from chronotile.fleet.session import master_of, session
 
         with _stopped_by_sigterm(), session(master, settings) as spark:
-            used = master or os.environ.get("SPARK_REMOTE") or spark.sparkContext.master
-            _check_places(used, ROOT=roots, out=(out,), arrays=(arrays,) if arrays else ())
+            _check_places(
+                master_of(spark, master), ROOT=roots, out=(out,), arrays=(arrays,) if arrays else ()
+            )
             job = _job(roots, out, arrays, max_unreadable, access, **asked)
             with run_progress(_wants_lines(progress)) as step:
                 report = PipelineReport(summary=run(spark, job, step), fail_on=fail_on)
@@ -184,24 +163,20 @@ def _job(
     cells: bool,
     sizes: bool,
     since_last: bool,
-    resume: bool,
     maintain: bool,
     dry_run: bool,
     fragments: bool,
     policy: str | None,
-    keep_runs: int,
     inventory: str | None,
     fresh: bool,
     partition_bytes: int | None,
     reach: Reach,
     max_findings: int,
-    **target: str,
 ) -> Job:
-    """The job that the options ask for; a local path in it is absolute, as tasks run elsewhere."""
-    from chronotile.spark.maintenance.policy import read_policy
-    from chronotile.spark.pipeline.run_pipeline import Job
-    from chronotile.spark.source.options import PARTITION_BYTES, Options
-    from chronotile.spark.table_formats.open_tables import Target
+    """Make the job that the options ask for, with absolute paths, as tasks run elsewhere."""
+    from chronotile.fleet.options import PARTITION_BYTES, Options
+    from chronotile.fleet.policy import read_policy
+    from chronotile.fleet.run_pipeline import Job
 
     options = Options(
         roots=tuple(map(_absolute, roots)),
@@ -221,13 +196,10 @@ def _job(
         out=_absolute(out),
         out_storage=access.storage if "://" in out else {},
         since_last=since_last,
-        resume=resume,
-        keep_runs=keep_runs,
         maintain=maintain,
         dry_run=dry_run,
         fragments=fragments,
         policy=read_policy(policy, access.storage) if policy else None,
-        target=Target(**target),
         max_unreadable=max_unreadable,
     )
 
@@ -243,8 +215,6 @@ def _check_call(roots: tuple[str, ...], arrays: str | None, asked: Mapping[str, 
     for name in ("dry_run", "fragments", "policy"):
         if asked[name] and not asked["maintain"]:
             raise wrong_call(f"expected --maintain with --{name.replace('_', '-')}")
-    if asked["catalog"] is not None and asked["format"] == "parquet":
-        raise wrong_call("expected --table-format iceberg or delta with --catalog")
     if asked["policy"] and asked["fragments"]:
         raise wrong_call("expected --policy or --fragments, found both")
 
@@ -260,7 +230,7 @@ def _one_address(master: str | None, remote: str | None) -> str | None:
 
 def _check_places(master: str | None, **places: tuple[str, ...]) -> None:
     """Refuses a relative path if tasks run on other machines: each would take it as its own."""
-    from chronotile.spark.reachable_master import is_local
+    from chronotile.fleet.session import is_local
 
     for option, texts in places.items():
         for text in texts:
@@ -285,8 +255,8 @@ def _wants_lines(progress: bool | None) -> bool:
 
 @contextmanager
 def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
-    """Writes the metrics of a run, however it ends; the caller adds its report to the list."""
-    from chronotile.spark.pipeline.metrics_file import Ending, write_metrics
+    """Write the metrics of a run, however it ends; the caller adds its report to the list."""
+    from chronotile.fleet.run_summary import Ending, write_metrics
 
     began = time.monotonic()
     reports: list[PipelineReport] = []
@@ -328,7 +298,7 @@ def _stopped_by_sigterm() -> Iterator[None]:
 
 def _need_spark() -> None:
     try:
-        importlib.import_module("chronotile.spark.pipeline.run_pipeline")
+        importlib.import_module("chronotile.fleet.session")
     except ModuleNotFoundError as cause:
         if (cause.name or "").partition(".")[0] != "pyspark":
             raise

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from chronotile.spark.pipeline.run_summary import Summary
+    from chronotile.fleet.run_summary import Summary
 
 NEVER = "never"
 """The severity that no finding has."""
@@ -39,11 +39,11 @@ class PipelineReport:
         return int(was_stopped or any(severity in grave for severity, _ in found))
 
     def to_json(self) -> dict[str, Any]:
-        """The form of `Summary.to_json`."""
+        """Give the form of `Summary.to_json`."""
         return self.summary.to_json()
 
     def to_text(self) -> Iterator[RenderableType]:
-        """The numbers, the findings, the costliest arrays, and what maintenance saves."""
+        """Give the numbers, the findings, the costliest arrays, and what maintenance saves."""
         from chronotile.show.output import Text, count_text, plain_table, size_text
 
         summary, totals = self.summary, self.summary.totals
@@ -62,10 +62,8 @@ class PipelineReport:
         if summary.unreadable:
             stale = "could not be read: their rows are of an older run, or missing"
             yield Text(f"{count_text(summary.unreadable, 'array')} {stale}", "red")
-        yield f"tables in {summary.run}"
-        if summary.committed:
-            changed = sum(bool(one.added or one.removed) for one in summary.committed)
-            yield f"{count_text(changed, 'table')} of {len(summary.committed)} got a new version"
+        changed = count_text(len(summary.versions), "table")
+        yield f"Delta tables in {summary.out}: {changed} got a new version"
         if totals.findings:
             table = plain_table("findings", "severity", "code", right=1)
             for severity, code, count in totals.findings:
@@ -82,5 +80,6 @@ class PipelineReport:
             f"{totals.engine_requests_after:,} after consolidate --mode all and vacuum: "
             f"{summary.saved:,} saved; chronotile itself takes {totals.open_requests:,}"
         )
+        yield from summary.planned
         for outcome, count in summary.maintained:
             yield f"{outcome}: {count_text(count, 'array')}"

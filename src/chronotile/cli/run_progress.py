@@ -26,7 +26,7 @@ LINE_S = 10.0
 
 @contextmanager
 def run_progress(lines: bool | None = None) -> Iterator[Step]:
-    """Shows progress until the block ends.
+    """Show progress until the block ends.
 
     Args:
         lines: Whether to write lines if standard error is no terminal.
@@ -59,7 +59,7 @@ class Lines:
         self._words, self._at, self._last = "", 0.0, ""
 
     def __call__(self, words: str, done: int, total: int) -> None:
-        """Writes a line, if there is something new to say."""
+        """Write a line, if there is something new to say."""
         line = f"{words}: {done} of {total} tasks" if total else words
         is_over = 0 < total == done
         is_due = words != self._words or is_over or self._clock() >= self._at + LINE_S

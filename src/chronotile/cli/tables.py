@@ -1,7 +1,7 @@
 """`chronotile tables`: the tables of a fleet, without Spark.
 
-In: roots of arrays, and a folder. Out: a Parquet file for each table.
-`fleet_without_spark` makes them.
+In: roots of arrays, and a folder. Out: a Delta table for each table of the pipeline, as the
+pipeline writes it, or one Parquet file each. `run_pipeline` or `fleet_without_spark` makes them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.options import Place, access_options, command, reporting
+from chronotile.cli.pipeline_report import NEVER, PipelineReport
+from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chronotile.cli.options import Access
-    from chronotile.tables.fleet_without_spark import FleetTables
+    from chronotile.fleet.fleet_without_spark import FleetTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class TablesReport:
         return {name: {"file": file, "rows": count} for name, file, count in named}
 
     def to_text(self) -> Iterator[str]:
-        """A line for each table."""
+        """Give a line for each table."""
         from chronotile.show.output import count_text
 
         arrays = count_text(self.made.tables["arrays"].num_rows, "array")
@@ -55,8 +57,10 @@ class TablesReport:
     required=True,
     metavar="DIR",
     type=Place("dir"),
-    help="A folder, or a prefix of a bucket that has no such tables yet.",
+    help="A folder, or a prefix of a bucket.",
 )
+@click.option("--parquet", is_flag=True, help="Write one Parquet file a table, without Delta.")
+@click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
 @click.option(
     "--check",
     type=click.Choice(["log", "fragments", "deep"]),
@@ -68,34 +72,53 @@ class TablesReport:
     default=True,
     help="Measure each array, for which every file is listed: yes.",
 )
-@click.option(
-    "--workers", metavar="N", type=click.IntRange(min=1), help="Processes: as many as cores."
-)
 @access_options
 @reporting
 def tables(
     roots: tuple[str, ...],
     out: str,
+    parquet: bool,
+    since_last: bool,
     check: Any,
     sizes: bool,
-    workers: int | None,
     access: Access,
-) -> TablesReport:
-    """The tables of every array below ROOT as Parquet, made by a few processes, without Spark.
+) -> TablesReport | PipelineReport:
+    """Write the tables of every array below ROOT as Delta tables, without Spark.
 
-    They are those of the pipeline: arrays, commits, conditions, fragments, findings.
+    They are those of the pipeline: arrays, commits, conditions, fragments, findings, operations. A
+    few processes of this machine make them, for some thousands of arrays sooner than Spark does.
     """
     from chronotile.show.output import progress
-    from chronotile.tables.fleet_without_spark import fleet_tables
-    from chronotile.tables.stored_tables import write_tables
 
     with progress("reading arrays"):
-        made = fleet_tables(
-            roots,
-            check=check,
-            sizes=sizes,
-            key=access.key,
-            storage_options=access.storage,
-            workers=workers,
+        if not parquet:
+            return _in_delta(roots, out, access, since_last=since_last, check=check, sizes=sizes)
+        from chronotile.fleet.fleet_without_spark import make_tables, write_tables
+
+        made = make_tables(
+            roots, check=check, sizes=sizes, key=access.key, storage_options=access.storage
         )
     return TablesReport(made=made, files=write_tables(made.tables, out, access.storage))
+
+
+def _in_delta(
+    roots: tuple[str, ...], out: str, access: Access, *, since_last: bool, **asked: Any
+) -> PipelineReport:
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.run_pipeline import Job, run
+    from chronotile.fleet.run_summary import read_limit
+
+    options = Options(
+        roots=tuple(find_place(root).uri for root in roots),
+        key=access.key,
+        storage=tuple(sorted(access.storage.items())),
+        **asked,
+    )
+    job = Job(
+        options=options,
+        out=find_place(out).uri,
+        out_storage=access.storage if "://" in out else {},
+        since_last=since_last,
+        max_unreadable=read_limit("100%"),
+    )
+    return PipelineReport(summary=run(None, job), fail_on=NEVER)

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.repair_group import is_passed_over
 from chronotile.check.check_array import check, group_metadata
-from chronotile.check.findings import (
-    SEALED,
-    SEVERITIES,
-    Finding,
-    count_text,
-    finding,
-    wrong_key,
-)
+from chronotile.check.findings import SEALED, SEVERITIES, Finding, count_text, finding, wrong_key
 from chronotile.check.tags import doubtful_tags, unreadable_tags
-from chronotile.dataset.check_all import unreadable
+from chronotile.check.unread_arrays import unreadable
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
@@ -31,7 +24,6 @@ from chronotile.visibility.group_members import files_at, members_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.check.findings import Finding
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import Span
     from chronotile.dataset.open_dataset import Dataset

@@ -14,7 +14,7 @@ from support.engine_arrays import EngineArray
 from chronotile import open_log
 from chronotile.check.findings import CODES, SEVERITIES, RefusedError
 from chronotile.check.fragments import MANY_LOOSE
-from chronotile.dataset.check_all import check_fleet
+from chronotile.fleet.check_all import check_fleet
 
 if TYPE_CHECKING:
     import pathlib

@@ -12,7 +12,7 @@ from support.engine_arrays import EngineArray
 from support.verbs import repair_group
 
 from chronotile.cli import main
-from chronotile.dataset.check_all import check_fleet
+from chronotile.fleet.check_all import check_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,10 +32,10 @@ from chronotile.errors import (
     KeyNeededError,
     WrongKeyError,
 )
+from chronotile.fleet.array_tables import ArrayTables
 from chronotile.format import tiles
 from chronotile.format.commit_files import ConRecord
 from chronotile.format.tiles import encode as encode_tile
-from chronotile.tables.array_tables import ArrayTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,533 @@
+"""The tables of a fleet: their columns, and the functions that fill them.
+
+In: the log of one array, or the error of reading it. Out: Arrow tables. `arrays` reads `.meta`
+files, `usage` lists the array, `fragments` reads footers if asked; the others read nothing more.
+
+Timestamps are `bigint`; a larger one, which no clock reaches, becomes the largest `bigint`. Beside
+each column of ms stands a twin of Spark's type TIMESTAMP.
+
+Rows of many arrays are gathered into one table: a call of Arrow takes its time even for one row,
+and a fleet has many arrays of few rows, so each column is made once for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.change.usage import bytes_by_reason
+from chronotile.check.check_array import find_problems
+from chronotile.check.engine_open_cost import (
+    Consolidated,
+    OpenCost,
+    consolidated_fragments,
+    open_cost,
+)
+from chronotile.check.file_uses import BYTES_OF
+from chronotile.check.findings import MOST, CappedFindings
+from chronotile.check.unread_arrays import unreadable
+from chronotile.conditions.tree import fields
+from chronotile.errors import ChronotileError
+from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.history import text_columns
+from chronotile.history.fragment_facts import SCHEMA as FACTS
+from chronotile.history.text_columns import TWIN, commit_rows
+from chronotile.storage.place import PAGE
+from chronotile.visibility.lifelines import fragment_count, lifeline_batches
+from chronotile.visibility.rules import overlaps, schema_at
+from chronotile.visibility.view import Delete, Update, tile_commits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from chronotile.check.findings import Finding, Reach
+    from chronotile.history.read_history import History
+    from chronotile.log import Log
+    from chronotile.storage.store import Entry
+
+
+LAST = (1 << 63) - 1
+"""The largest `bigint`."""
+
+
+class Rows(NamedTuple):
+    """Some rows of a table, the name of the array among them."""
+
+    rows: list[dict[str, Any]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Columns(NamedTuple):
+    """Columns of the rows of one array, in any order; those that are not there are null."""
+
+    array: str
+    table: pa.Table
+    """Without the name of the array; its times are unsigned."""
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+Piece: TypeAlias = Rows | Columns | pa.Table
+"""Some rows of a table, as they are at hand; a `Table` has its columns already."""
+
+
+def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
+    """Put the rows of all pieces into one table; its first column is the array.
+
+    >>> schema = pa.schema([("array", pa.string()), ("t1", pa.int64())])
+    >>> own = pa.table({"t1": pa.array([7, 2**64 - 1], pa.uint64())})
+    >>> gathered(schema, [Rows([{"array": "a", "t1": 5}]), Columns("b", own)]).to_pylist()[1:]
+    [{'array': 'b', 't1': 7}, {'array': 'b', 't1': 9223372036854775807}]
+    """
+    tables = [_made(schema, list(alike)) for _, alike in groupby(pieces, _shape)]
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def rows_of(piece: Rows | pa.Table) -> list[dict[str, Any]]:
+    """Give the rows of a piece, as dicts."""
+    return piece.rows if isinstance(piece, Rows) else piece.to_pylist()
+
+
+def _shape(piece: Piece) -> tuple[type, tuple[str, ...]]:
+    """Tell what neighbours have in common that are put together."""
+    return type(piece), tuple(piece.table.column_names) if isinstance(piece, Columns) else ()
+
+
+def _made(schema: pa.Schema, alike: Sequence[Piece]) -> pa.Table:
+    """One table of pieces of one shape."""
+    if columns := [piece for piece in alike if isinstance(piece, Columns)]:
+        return _of_columns(schema, columns)
+    if isinstance(alike[0], pa.Table):
+        return pa.concat_tables(alike)
+    rows = [row for piece in alike if isinstance(piece, Rows) for row in piece.rows]
+    # A column takes its time even without a row.
+    return pa.Table.from_pylist(rows, schema=schema) if rows else schema.empty_table()
+
+
+def _of_columns(schema: pa.Schema, alike: Sequence[Columns]) -> pa.Table:
+    own = pa.concat_tables([piece.table for piece in alike])
+    arrays = [pa.repeat(piece.array, len(piece)) for piece in alike]
+    there = frozenset(own.column_names)
+    columns = [
+        _bigints(own[one.name]) if one.name in there else pa.nulls(len(own), one.type)
+        for one in list(schema)[1:]
+    ]
+    return pa.table([pa.chunked_array(arrays, pa.string()), *columns], schema=schema)
+
+
+def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Give a column of times as `bigint`; any other as it is.
+
+    A larger time, which no clock reaches, becomes the largest `bigint`.
+    """
+    if column.type != pa.uint64():
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        last = pa.scalar(LAST, pa.uint64())
+        return pc.min_element_wise(column, last, skip_nulls=False).cast(pa.int64())
+
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+"""Spark's TIMESTAMP."""
+MS = ("t1", "t2", "visible_from", "visible_until", "first_timestamp", "last_timestamp")
+"""Columns of ms since the epoch."""
+
+
+def with_twins(schema: pa.Schema) -> pa.Schema:
+    """Give the columns of a table, and their twins.
+
+    >>> with_twins(pa.schema([("t1", pa.int64()), ("name", pa.string())])).names
+    ['t1', 'name', 't1_time']
+    """
+    return pa.schema([*schema, *_twins(schema)])
+
+
+def _twins(schema: pa.Schema) -> Iterator[pa.Field]:
+    for name in schema.names:
+        if name in MS and f"{name}{TWIN}" not in schema.names:
+            yield pa.field(f"{name}{TWIN}", TIMESTAMP)
+
+
+def twinned(table: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+    """Give a table, or a batch, with the twins that it lacks.
+
+    >>> twinned(pa.table({"t1": [0, None, 2**60]}))["t1_time"].null_count
+    2
+    """
+    for field in _twins(table.schema):
+        times = timestamps(table.column(field.name.removesuffix(TWIN)))
+        table = table.append_column(field, times)
+    return table
+
+
+def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Give times in ms as Spark's TIMESTAMP.
+
+    Null where the ms are, and after the year 9999, where calendars end.
+    """
+    return text_columns.timestamps(ms).cast(TIMESTAMP)
+
+
+def open_requests(history: History) -> int:
+    """Count the requests that an open of the array costs."""
+    listing = history.listing
+    reads = history.requests - listing.requests + listing.heads
+    return reads + open_lists(history)
+
+
+def open_lists(history: History) -> int:
+    """Count those of them that list."""
+    listing = history.listing
+    root = (*listing.root_commits, *listing.root_fragments)
+    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
+    further_pages = sum(_pages(len(names)) - 1 for names in folders)
+    return listing.requests - listing.heads + listing.absent_folders + further_pages
+
+
+def cost_columns(history: History, engine: OpenCost | None) -> dict[str, int]:
+    """Count the requests of an open, and those of them that list: columns of `arrays`.
+
+    Args:
+        history: What was read of the array.
+        engine: What an open by an engine costs, if that is known.
+    """
+    row = {"open_requests": open_requests(history), "open_lists": open_lists(history)}
+    if engine is not None:
+        row |= {"engine_open_requests": engine.requests, "engine_open_lists": engine.lists}
+    return row
+
+
+def _pages(count: int) -> int:
+    return max(1, ceil(count / PAGE))
+
+
+T = TypeVar("T")
+
+_TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "double": pa.float64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+}
+
+
+def columns(text: str) -> pa.Schema:
+    """Give the schema that Spark's notation `name type, …` describes.
+
+    >>> columns("name string, t1 bigint").names
+    ['name', 't1']
+    """
+    pairs = (column.split() for column in text.split(","))
+    return pa.schema([(name, _TYPES[kind]) for name, kind in pairs])
+
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "arrays": columns(
+        "array string, format_version bigint, dense boolean, commits bigint, loose_commits bigint, "
+        "con_files bigint, fragments bigint, first_timestamp bigint, last_timestamp bigint, "
+        "bytes bigint, open_requests bigint, engine_open_requests bigint, errors bigint, "
+        "warnings bigint, infos bigint, stale string, log_bytes bigint, "
+        + ", ".join(f"{name} bigint" for name in BYTES_OF.values())
+        + ", open_lists bigint, engine_open_lists bigint"
+    ),
+    "commits": columns(
+        "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
+        "version bigint, source string, offset bigint, loose boolean, ignored boolean"
+    ),
+    "conditions": columns(
+        "array string, name string, kind string, t1 bigint, predicate string, stored string, "
+        "predicate_json string, values string, fields array<string>"
+    ),
+    "fragments": columns(
+        "array string, name string, t1 bigint, t2 bigint, version bigint, visible_from bigint, "
+        "visible_until bigint, reason string, because string, cells bigint, bytes bigint, "
+        "domain string, schema string, tiles bigint, dense boolean, has_timestamps boolean, "
+        "has_delete_metadata boolean, applied_deletes array<string>, metadata string"
+    ),
+    "findings": columns(
+        "code string, severity string, array string, path string, message string, hint string"
+    ),
+}
+"""Table -> its columns, in order. In `arrays`, `commits` counts each effective commit once, however
+many files hold it; `loose_commits` counts those with a file of their own, `fragments` the rows of
+that table, `errors`, `warnings` and `infos` all findings, also those that `findings` only counts,
+as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
+the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
+each file then has to be listed. `open_requests` are those of an open by this package, of which
+`open_lists` list; `engine_open_requests` and `engine_open_lists` those of an engine, null if a
+`.meta` cannot be opened. In `fragments` the columns
+from `cells` on are null unless a reader asks for them, as each fragment then costs a read of its
+footer. `stale` is null unless a run of the pipeline could not read the array: then it names
+the older run whose rows all tables repeat."""
+
+TABLES: dict[str, pa.Schema] = {
+    **SCHEMAS,
+    "usage": columns(
+        "array string, path string, fragment string, field string, part string, bytes bigint, "
+        "reason string, freed_by string"
+    ),
+    "members": columns(
+        "group string, name string, kind string, found string, array string, stored_uri string, "
+        "relative boolean, commits bigint, last_timestamp bigint, problem string"
+    ),
+}
+"""Those tables, and what only a reader of the data source gets: `usage` lists every file, so the
+pipeline does not write it; `members` has a row a member of each group."""
+
+ROW_TABLES: dict[str, pa.Schema] = {
+    "changes": columns(
+        "array string, change string, commit string, t bigint, t_time timestamp, key string, "
+        "row string"
+    ),
+}
+"""What `change_table` reads with the engine: a row each row that a commit changed. `key` and `row`
+are JSON, as arrays differ in their fields; `change_columns` has the columns of one array."""
+READABLE: dict[str, pa.Schema] = {**TABLES, **ROW_TABLES}
+"""All that the data source reads."""
+
+WINDOWED = ("commits", "conditions", "fragments", "changes")
+"""The tables whose rows have a time, so that a window can choose among them."""
+BATCH_ROWS = 1 << 16
+"""Rows of a table that are made at once, at most: memory does not grow with them."""
+STREAMED = ("commits", "conditions", "findings", "changes")
+"""The tables that a stream can follow: each commit, each finding that was not there before, and the
+rows that each commit changed."""
+
+
+@dataclass(frozen=True)
+class ArrayTables:
+    """The tables of one array; `table` makes each on demand."""
+
+    log: Log
+    start: int = 0
+    end: int = MAX_TIMESTAMP
+    cells: bool = False
+    """Whether to read what each fragment holds."""
+    check: Reach = "log"
+    """How far the findings go."""
+    measured: Sequence[Entry] | None = None
+    """The array's files with their sizes, if they were asked for."""
+    max_findings: int = MOST
+    """Findings of one code and severity that are listed."""
+
+    def table(self, name: str) -> pa.Table:
+        """Make one table of `TABLES`.
+
+        With a window, `commits`, `conditions` and `fragments` keep the rows whose time range
+        touches it.
+        """
+        return gathered(TABLES[name], self.pieces(name))
+
+    def pieces(self, name: str) -> Iterable[Piece]:
+        """Give the rows of one table, as they are at hand, in pieces of at most `BATCH_ROWS`.
+
+        What has to be read is read before this returns. Rows of an array with many commits are made
+        as they are taken.
+        """
+        return self._taken(getattr(self, f"_{name}")())
+
+    def batches(self, name: str) -> Iterable[pa.Table]:
+        """Give what `pieces` gives as tables."""
+        return self._taken(gathered(TABLES[name], [piece]) for piece in self.pieces(name))
+
+    def _taken(self, made: Iterable[T]) -> Iterable[T]:
+        return made if len(self.log.history.table) > BATCH_ROWS else [*made]
+
+    @cached_property
+    def findings(self) -> CappedFindings:
+        """What `check` finds; it looks into fragments only if the user asked for it."""
+        log, deep = self.log, self.check == "deep"
+        store = None if self.check == "log" else log.store
+        found = find_problems(log.history, log.rules, store, deep=deep)
+        return CappedFindings(log.array, found, self.max_findings)
+
+    def _in_window(self, table: pa.Table) -> Columns:
+        """Give the rows that touch the window."""
+        if self.start > 0 or self.end < MAX_TIMESTAMP:
+            t1, t2 = table["t1"].to_numpy(), table["t2"].to_numpy()
+            table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
+        return Columns(self.log.array, table)
+
+    def _arrays(self) -> list[Piece]:
+        history = self.log.history
+        table, rules = history.table, self.log.rules
+        newest = schema_at(history, MAX_TIMESTAMP)
+        version = newest.schema.version if newest and newest.schema else None
+        if version is None and len(table):
+            version = max(table.version(row) for row in range(len(table)))
+        row = {
+            "array": self.log.array,
+            "format_version": version,
+            "dense": history.dense,
+            "commits": table.commit_count,
+            "loose_commits": int(np.count_nonzero(table.loose)),
+            "con_files": sum(name.endswith(".con") for name in history.listing.commits),
+            "fragments": fragment_count(rules),
+            "first_timestamp": in_bigint(int(table.uris.t1.min())) if len(table) else None,
+            "last_timestamp": in_bigint(int(table.uris.t2.max())) if len(table) else None,
+            "log_bytes": history.bytes_read,
+            **self._sizes(),
+            **cost_columns(history, self.engine_open),
+            **severity_columns(self.findings),
+        }
+        return [Rows([row])]
+
+    def _sizes(self) -> dict[str, int]:
+        """Give the columns of `arrays` that tell of sizes."""
+        measured = self.measured
+        if measured is None or any(entry.size is None for entry in measured):
+            return {}
+        sizes = bytes_by_reason(self.log.storage, self.log.history, self.log.rules, measured)
+        return {"bytes": sum(sizes.values())} | {BYTES_OF[name]: n for name, n in sizes.items()}
+
+    @cached_property
+    def engine_open(self) -> OpenCost | None:
+        """What an engine's open costs; None if a `.meta` cannot be opened."""
+        history = self.log.history
+        is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
+        held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()
+        return None if held is None else open_cost(self.log.rules, held)
+
+    def _commits(self) -> Iterator[Piece]:
+        table = self.log.history.table
+        for first in range(0, len(table), BATCH_ROWS):
+            yield self._in_window(commit_rows(table, first, first + BATCH_ROWS))
+
+    def _conditions(self) -> list[Piece]:
+        commits = [commit for commit, _ in tile_commits(self.log.rules, MAX_TIMESTAMP)]
+        commits.sort(key=lambda commit: (commit.t1, commit.t2, commit.name))
+        rows = [
+            {"array": self.log.array} | condition_row(commit)
+            for commit in commits
+            if overlaps(commit.t1, commit.t2, self.start, self.end)
+        ]
+        return [Rows(rows)]
+
+    def _fragments(self) -> Iterable[Piece]:
+        batches = lifeline_batches(self.log.rules, BATCH_ROWS)
+        if self.cells:
+            facts = self.log.fragments()
+            return (self._in_window(_with_facts(lines, facts)) for lines in batches)
+        return map(self._in_window, batches)
+
+    def _usage(self) -> list[Piece]:
+        usage = self.log.usage()
+        arrays = pa.repeat(self.log.array, len(usage))
+        return [pa.table([arrays, *usage.columns], schema=TABLES["usage"])]
+
+    def _members(self) -> list[Piece]:
+        return []  # an array has none: `members_table` is of groups
+
+    def _findings(self) -> list[Piece]:
+        return [findings_rows(self.findings.findings())]
+
+
+def _with_facts(lines: pa.Table, facts: pa.Table) -> pa.Table:
+    """Add what each fragment holds to rows of `lifelines`."""
+    place = pc.index_in(lines["name"], value_set=facts["name"].combine_chunks())
+    for name in FACTS.names[4:]:
+        lines = lines.append_column(FACTS.field(name), facts[name].take(place))
+    # The name of an old fragment tells no version; its footer does.
+    version = pc.coalesce(facts["version"].take(place), lines["version"])
+    return lines.set_column(lines.schema.get_field_index("version"), "version", version)
+
+
+def condition_row(commit: Delete) -> dict[str, Any]:
+    """One row of `conditions`, without the array; what cannot be read is null."""
+    document = commit.to_dict()
+    try:
+        names = list(fields(commit.stored))
+    except ChronotileError:
+        names = None
+    return {
+        "name": commit.name,
+        "kind": "update" if isinstance(commit, Update) else "delete",
+        "t1": in_bigint(commit.t1),
+        "predicate": _clean(document["text"]),
+        "stored": _json(document["stored"]),
+        "predicate_json": _json(document["predicate"]),
+        "values": _json(document.get("values")),
+        "fields": names,
+    }
+
+
+def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
+    """Give findings as a table."""
+    return gathered(SCHEMAS["findings"], [findings_rows(findings)])
+
+
+def findings_rows(findings: tuple[Finding, ...]) -> Rows:
+    """Give findings as rows of a table."""
+    return Rows(
+        [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
+    )
+
+
+def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Members, as `dataset.open_dataset` gives them, as a table."""
+    made = [
+        {
+            "group": row["group"],
+            "name": _clean(row["name"]),
+            "kind": row["kind"],
+            "found": row["found"],
+            "array": _clean(row["uri"]),
+            "stored_uri": _clean(row["stored_uri"]),
+            "relative": row["is_relative"],
+            "commits": row["commits"],
+            "last_timestamp": None if row["changed"] is None else in_bigint(row["changed"]),
+            "problem": _clean(row["error"] or row["problem"] or None),
+        }
+        for row in rows
+    ]
+    return pa.Table.from_pylist(made, schema=TABLES["members"])
+
+
+def tables_of_unreadable(array: str, error: Exception) -> dict[str, pa.Table]:
+    """Give the tables of an array that could not be read: one row, and one finding.
+
+    >>> tables_of_unreadable("a", ValueError("no"))["arrays"].to_pylist()[0]["errors"]
+    1
+    """
+    finding = unreadable(array, error)
+    row = {"array": array} | severity_columns(CappedFindings(array, (finding,)))
+    tables = {name: schema.empty_table() for name, schema in TABLES.items()}
+    tables["arrays"] = pa.Table.from_pylist([row], schema=SCHEMAS["arrays"])
+    tables["findings"] = findings_table((finding,))
+    return tables
+
+
+def severity_columns(findings: CappedFindings) -> dict[str, int]:
+    """Give the columns of `arrays` that count findings, listed or not."""
+    return {f"{severity}s": count for severity, count in findings.by_severity().items()}
+
+
+def in_bigint(time: int) -> int:
+    """Give a time that a `bigint` can hold."""
+    return min(time, LAST)
+
+
+def _json(document: object) -> str | None:
+    return None if document is None else _clean(json.dumps(document, ensure_ascii=False))
+
+
+def _clean(text: str | None) -> str | None:
+    """Text that any table can hold: a lone surrogate, from a damaged file, becomes `?`."""
+    return None if text is None else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,262 @@
+"""The table `changes`: what every commit did to the rows of arrays.
+
+In: arrays, a window, or the names of new events. Out: partitions, each some events of one array, or
+a range of the first dimension in one large event; and their rows, as Arrow tables. Needs the engine
+where rows are read; a plan is made without it.
+
+As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields. Those of
+one array are columns instead, if that is asked for. Spark has no unsigned numbers, no nanoseconds
+and no labels: the next wider type, a count of the units and text stand for them. A field that an
+older schema lacks is NULL.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from chronotile.check.unread_arrays import words
+from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, ReadError
+from chronotile.fleet.array_tables import LAST, ROW_TABLES, timestamps
+from chronotile.fleet.read_share import window_of
+from chronotile.history.read_history import read_history
+from chronotile.log import Log
+from chronotile.rows.commit_changes import commit_changes, row_events
+from chronotile.rows.engine import Range, require_engine
+from chronotile.rows.places import written_box
+from chronotile.rows.row_diff import with_heads
+from chronotile.rows.snapshot import last_time, schema_in_force
+from chronotile.show.row_formats import plain_rows
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from chronotile.fleet.options import Options
+    from chronotile.format.schema import Schema
+    from chronotile.rows.commit_changes import RowEvent
+
+
+_HEAD = [(field.name, field.type) for field in ROW_TABLES["changes"]][:-2]
+"""The columns before the fields: all but the two of JSON."""
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+}
+
+
+def change_columns(schema: Schema) -> pa.Schema:
+    """Give the columns of a table of changes, with those of one array."""
+    return pa.schema([(one.name, _spark_type(one.type)) for one in with_heads(_HEAD, schema)])
+
+
+def _spark_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _spark_type(kind.value_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_spark_type(kind.value_type))
+    if pa.types.is_duration(kind) or kind == pa.timestamp("ns"):
+        return pa.int64()
+    if pa.types.is_timestamp(kind):
+        return kind if kind.tz else pa.timestamp("us")
+    return _WIDER.get(kind, kind)
+
+
+def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Schema) -> pa.Table:
+    """Give changed rows of one schema, in the columns that Spark was promised.
+
+    Raises:
+        ReadError: A field had another type once, and its values do not fit.
+    """
+    heads = len(_HEAD)
+    names = with_heads(_HEAD, schema).names
+    cells = dict(zip(names[heads:], batch.columns[-len(schema.fields) :], strict=True))
+    count = len(batch)
+    ms = pa.array([min(t, LAST) for t in batch.column("t").to_pylist()], pa.int64())
+    known = {
+        "array": pa.repeat(pa.scalar(array), count),
+        "change": batch.column("change"),
+        "commit": batch.column("commit"),
+        "t": ms,
+        "t_time": timestamps(ms),
+        **cells,
+    }
+    made = []
+    for field in columns:
+        column = known.get(field.name)
+        if column is None:
+            made.append(pa.nulls(count, field.type))
+            continue
+        try:
+            made.append(_cast(column, field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
+            problem = f"expected cells of {field.type}, found {column.type}: {cause}"
+            raise ReadError(f"{array}: {field.name}", f"{problem}; the option rows=json") from cause
+    return pa.Table.from_arrays(made, schema=columns)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column if column.type == kind else column.cast(kind)
+
+
+_log = logging.getLogger(__name__)
+
+CELLS_IN_PARTITION = 2_000_000
+"""Cells that one task looks at, about."""
+_HEADS = ["change", "commit", "t"]
+"""The columns before the fields."""
+_WHOLE = frozenset("bhiqBHIQ")
+"""Codes of whole numbers, whose ranges can be split without a coordinate in two of them."""
+
+
+@dataclass
+class ChangePartition(InputPartition):
+    """Events of one array that one task reads, in a range of the first dimension or everywhere."""
+
+    array: str
+    names: tuple[str, ...]
+    low: bytes | None = None
+    high: bytes | None = None
+
+
+def change_partitions(
+    arrays: Iterable[str], options: Options, most_cells: int = CELLS_IN_PARTITION
+) -> Iterator[ChangePartition]:
+    """Give the tasks of a batch: many for a large array, one for several small events."""
+    for array in arrays:
+        try:
+            log = open_array_with_labels(array, options)
+            events = row_events(log, *window_of(log, options))
+            cells = _cells(log) if events else {}
+        except BadTimeError:
+            raise
+        except ChronotileError as error:  # one bad array must not stop a fleet
+            _log.warning("no rows of %s: %s", array, words(error))
+            continue
+        every = sum(cells.values())
+        group: list[str] = []
+        held = 0
+        for event in events:
+            weight = cells.get(event.name, 0) if event.write is not None else every
+            if weight > most_cells:
+                yield from _split(log, event, -(-weight // most_cells))
+                continue
+            if group and held + weight > most_cells:
+                yield ChangePartition(array, tuple(group))
+                group, held = [], 0
+            group.append(event.name)
+            held += weight
+        if group:
+            yield ChangePartition(array, tuple(group))
+
+
+def open_array_with_labels(array: str, options: Options) -> Log:
+    """Give the log of an array, with the labels of its enumerations."""
+    store = open_store(array, options.storage_options)
+    return Log(read_history(store, key=options.read_key(), labels=True), store)
+
+
+def _cells(log: Log) -> dict[str, int]:
+    facts = log.fragments()
+    pairs = zip(facts["name"].to_pylist(), facts["cells"].to_pylist(), strict=True)
+    return {name: cells or 0 for name, cells in pairs}
+
+
+def _split(log: Log, event: RowEvent, parts: int) -> Iterator[ChangePartition]:
+    """One large event, by ranges of whole numbers in the first dimension."""
+    schema = schema_in_force(log, event.t).schema
+    assert schema is not None
+    code = schema.dimensions[0].datatype.code
+    names = [event.name] if event.write is not None else None
+    box = written_box(log, 0, event.t, names) if code in _WHOLE and not schema.dense else None
+    if box is None:
+        yield ChangePartition(log.array, (event.name,))
+        return
+    (low,), (high,) = (struct.unpack(f"<{code}", end) for end in (box[0].low, box[0].high))
+    size = max(1, -(-(high - low + 1) // parts))
+    for first in range(low, high + 1, size):
+        ends = (struct.pack(f"<{code}", end) for end in (first, min(first + size - 1, high)))
+        yield ChangePartition(log.array, (event.name,), *ends)
+
+
+def read_changes(partition: ChangePartition, options: Options) -> Iterator[pa.Table]:
+    """Give the rows of one task."""
+    log = open_array_with_labels(partition.array, options)
+    ranges: tuple[Range, ...] = ()
+    if partition.low is not None and partition.high is not None:
+        ranges = (Range(0, partition.low, partition.high),)
+    yield from changes_of(log, partition.names, ranges, options.row_columns)
+
+
+def changes_of(
+    log: Log,
+    names: Collection[str],
+    ranges: tuple[Range, ...] = (),
+    columns: pa.Schema | None = None,
+) -> Iterator[pa.Table]:
+    """Give the changes of some events, in order; in columns, if these are given.
+
+    Raises:
+        NoEngineError: The engine is not installed where this runs.
+    """
+    require_engine()
+    for event in row_events(log):
+        if event.name not in names:
+            continue
+        schema = schema_in_force(log, event.t).schema
+        assert schema is not None
+        for table in commit_changes(log, event, ranges):
+            for batch in table.to_batches():
+                if columns is None:
+                    yield _as_json(log.array, batch, schema)
+                else:
+                    yield in_columns(log.array, batch, schema, columns)
+
+
+def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
+    heads = plain_rows(batch.select(_HEADS))
+    names = [field.name for field in schema.fields]
+    cells = pa.RecordBatch.from_arrays(batch.columns[len(_HEADS) :], names=names)
+    places = names[: len(schema.dimensions)]
+    rows = []
+    for head, row in zip(heads, plain_rows(cells), strict=True):
+        key = {name: row[name] for name in places}
+        head |= {"array": array, "t": min(head["t"], LAST)}
+        rows.append(head | {"key": json.dumps(key), "row": json.dumps(row)})
+    schema_of_table = ROW_TABLES["changes"]
+    table = pa.Table.from_pylist(rows, schema_of_table)
+    at = schema_of_table.get_field_index("t_time")
+    return table.set_column(at, schema_of_table.field(at), timestamps(table["t"]))
+
+
+def schema_of_changes(options: Options) -> pa.Schema:
+    """Give the columns of the table: JSON, or those of the one array that is the root.
+
+    Raises:
+        ChronotileError: Columns are asked for, and the root is not one array.
+    """
+    if options.rows == "json":
+        return ROW_TABLES["changes"]
+    if len(options.roots) != 1:
+        found = f"{len(options.roots)} roots" if options.roots else "a table of arrays"
+        raise ChronotileError("option 'rows'", f"expected one array with columns, found {found}")
+    try:
+        log = open_array_with_labels(options.roots[0], options)
+    except ArrayNotFoundError as error:
+        problem = f"expected one array with columns, found none at {options.roots[0]}"
+        raise ChronotileError("option 'rows'", problem) from error
+    schema = schema_in_force(log, min(window_of(log, options)[1], last_time(log))).schema
+    assert schema is not None
+    return change_columns(schema)

@@ -1,0 +1,209 @@
+"""Checks of every array at or below some folders, and of the groups there.
+
+In: folders, groups or arrays. Out: `FleetCheck`: findings, array by array, and the folders that
+could not be listed. Members of groups are followed, wherever they lie. One array or
+folder that cannot be read does not stop the others.
+
+With `out`, the tables of the fleet are left there as well, as the pipeline writes them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from chronotile.check.check_array import check
+from chronotile.check.findings import SEVERITIES, UNREADABLE, Finding, LookedAt, finding, is_unread
+from chronotile.check.unread_arrays import unreadable
+from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, StorageError
+from chronotile.fleet.find_arrays import Fleet, Found, Unlisted, find_arrays
+from chronotile.format.kinds import GROUP
+from chronotile.format.timestamps import now_ms
+from chronotile.history.read_history import read_history
+from chronotile.storage.place import find_place
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from chronotile.check.findings import Reach
+
+
+Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+"""Arrays, folders above arrays, or patterns of them; one or several."""
+
+NO_ARRAY = "expected an array at or below it, found none"
+
+
+class FleetCheck(NamedTuple):
+    """The findings on every array of a fleet."""
+
+    arrays: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    """Array by array, the worst first; then the folders that could not be listed."""
+    problems: tuple[Unlisted, ...]
+    """Folders that could not be listed: arrays below them were not checked."""
+    looked_at: LookedAt = LookedAt()
+    """What was looked at, in all arrays."""
+
+    def worst(self) -> str | None:
+        """Give the worst severity of all findings.
+
+        >>> FleetCheck((), (), ()).worst() is None
+        True
+        """
+        return min((item.severity for item in self.findings), key=SEVERITIES.index, default=None)
+
+    def is_whole(self) -> bool:
+        """Tell whether everything could be read.
+
+        >>> FleetCheck((), (unreadable("a", MemoryError()),), ()).is_whole()
+        False
+        """
+        return not any(is_unread(item.code, item.severity) for item in self.findings)
+
+
+def check_fleet(
+    roots: Roots,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    key: bytes | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    on_array: Callable[[str], None] | None = None,
+    log_only: bool = False,
+    deep: bool = False,
+    on_fragment: Callable[[], None] | None = None,
+) -> FleetCheck:
+    """Check every array at or below the roots, and the members of every group there.
+
+    Args:
+        roots: Arrays, folders above arrays, or patterns of them.
+        out: A folder or prefix for the tables, as `chronotile tables` writes them. The table of
+            findings has those of groups and folders too.
+        key: The key of the encrypted arrays.
+        storage_options: Options of the storage, such as a region.
+        on_array: Called with each array before it is read.
+        log_only: Check the commit logs, and no fragment.
+        deep: Open the cells of each fragment too; not together with `log_only`.
+        on_fragment: Called after each fragment.
+
+    A root that is not there, or has no array below it, is a finding too, behind all others.
+
+    Raises:
+        ArrayNotFoundError: The only root does not exist.
+        StorageError: The only root cannot be listed.
+        ChronotileError: Both `log_only` and `deep` are asked for.
+
+    >>> from chronotile.storage.store import open_store
+    >>> open_store("memory:doc-fleet").put_if_absent("a/__schema/s", b"")
+    >>> [item.code for item in check_fleet("memory:doc-fleet").findings]
+    ['name-malformed']
+    """
+    if log_only and deep:
+        raise ChronotileError("check", "expected log_only or deep, found both")
+    fleet = _find(roots, storage_options, key)
+    findings: list[Finding] = []
+    findings += _group_findings(fleet.groups, key, storage_options)
+    looked_at = LookedAt()
+    for uri in fleet.uris:
+        if on_array is not None:
+            on_array(uri)
+        history = None
+        try:
+            store = open_store(uri, storage_options)
+            history = read_history(store, key=key)
+            target = None if log_only else store
+            findings += check(history, None, target, on_fragment, deep=deep, looked_at=looked_at)
+        except Exception as error:  # no error of one array may stop the others
+            findings.append(unreadable(uri, error))
+            if history is not None and isinstance(error, StorageError):
+                findings += check(history)  # what the log alone tells is known all the same
+    findings += map(unlisted, fleet.problems)
+    checked = FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
+    if out is not None and fleet.uris:
+        reach: Reach = "log" if log_only else "deep" if deep else "fragments"
+        _write_tables(checked, os.fspath(out), reach, key, storage_options)
+    return checked
+
+
+def _write_tables(
+    checked: FleetCheck,
+    out: str,
+    reach: Reach,
+    key: bytes | None,
+    storage_options: Mapping[str, str] | None,
+) -> None:
+    """Write the tables of the arrays that were checked."""
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.run_pipeline import Job, run
+    from chronotile.fleet.run_summary import read_limit
+
+    storage = tuple(sorted((storage_options or {}).items()))
+    arrays = frozenset(checked.arrays)
+    job = Job(
+        options=Options(roots=checked.arrays, check=reach, sizes=True, key=key, storage=storage),
+        out=find_place(out).uri,
+        out_storage=dict(storage) if "://" in out else {},
+        findings=tuple(item for item in checked.findings if item.array not in arrays),
+        max_unreadable=read_limit("100%"),
+    )
+    run(None, job)
+
+
+def _find(roots: Roots, storage_options: Mapping[str, str] | None, key: bytes | None) -> Fleet:
+    """Give the arrays below each root; of several, one that cannot be searched stops no other."""
+    wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
+    arrays: dict[str, Found] = {}
+    problems: dict[str, Unlisted] = {}
+    groups: set[str] = set()
+    for root in wanted:
+        try:
+            fleet = find_arrays(root, storage_options, follow=True, key=key)
+        except ReadError as error:
+            if len(wanted) == 1:
+                raise
+            missing = isinstance(error, ArrayNotFoundError)
+            problems[error.where] = Unlisted(error.where, error.problem, missing)
+            continue
+        arrays |= {array.uri: array for array in fleet.arrays}
+        problems |= {problem.uri: problem for problem in fleet.problems}
+        groups |= set(fleet.groups)
+        if not fleet.arrays and not fleet.problems and not fleet.groups:
+            place = find_place(root).uri
+            problems[place] = Unlisted(place, NO_ARRAY, missing=True)
+    found = tuple(sorted(arrays.values()))
+    return Fleet(found, tuple(problems.values()), groups=tuple(sorted(groups)))
+
+
+def _group_findings(
+    groups: Iterable[str], key: bytes | None, storage_options: Mapping[str, str] | None
+) -> Iterator[Finding]:
+    """Give the findings on groups; those on a group in another are told with that."""
+    from chronotile.dataset.check_group import check_group
+    from chronotile.dataset.open_dataset import open_dataset
+
+    told: set[str] = set()
+    for group in groups:
+        if group in told:
+            continue
+        try:
+            dataset = open_dataset(group, key, storage_options)
+            now = now_ms()
+            found = list(check_group(dataset, now))
+            yield from found
+            if not any(item.path.startswith(GROUP) and item.severity == "error" for item in found):
+                told |= {node.uri for node in dataset.tree(now) if node.found == "group"}
+        except Exception as error:  # no error of one group may stop the others
+            yield unreadable(group, error)
+
+
+def unlisted(folder: Unlisted) -> Finding:
+    """Make the finding on a folder that could not be listed.
+
+    >>> unlisted(Unlisted("s3://lake", "the storage answered: 403")).message
+    'it cannot be listed: the storage answered: 403'
+    """
+    if folder.missing:
+        hint = "give an array, or a folder with arrays below it"
+        return finding(folder.uri, UNREADABLE, "", folder.message, hint=hint)
+    return finding(folder.uri, UNREADABLE, "", f"it cannot be listed: {folder.message}")

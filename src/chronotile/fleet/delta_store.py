@@ -1,0 +1,577 @@
+"""The store of a fleet's tables: a Delta table each, in one folder.
+
+In: Parquet files that tasks have written, by table and bucket. Out: commits, and the files of each
+table at the version that a run begins with. `deltalake` commits, without a jar; what Delta has is
+not written here again: atomic commits, versions, time travel, retention.
+
+    DIR/<table>/bucket=<n>/….parquet     the rows of the arrays of one bucket
+    DIR/<table>/_delta_log               which files count
+    DIR/_chronotile/<run>                plans and results of a run; removed when it ends
+
+Tables are partitioned by `bucket`, so that a later run replaces the rows of a bucket whatever
+somebody's OPTIMIZE has made of its files. A run commits each table once a wave, between two commits
+to `listings`: the first one begins the wave, the last one completes it. If a run dies in between,
+the next one trusts no listing, reads every array, and replaces all rows. Each commit is a
+transaction of one application, whose version is the run's start: Delta refuses the second of two
+drivers that commit at once. A run begins a wave only if no other run has begun one since it looked.
+
+`run_id` and `run_at` name the run that read a row. A later run that repeats the row, as the array
+has not changed or cannot be read, leaves them as they are. Each column of ms has a twin of type
+TIMESTAMP.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import secrets
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.fleet.array_tables import SCHEMAS, TIMESTAMP, columns, twinned, with_twins
+from chronotile.fleet.shares import Division
+from chronotile.format.timestamps import now_ms
+from chronotile.storage.store import Store, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from deltalake import DeltaTable
+
+    from chronotile.fleet.array_tables import Piece
+    from chronotile.fleet.run_summary import Totals
+
+
+_RUN = [pa.field("run_id", pa.string()), pa.field("run_at", TIMESTAMP)]
+_BUCKET = pa.field("bucket", pa.int64())
+
+PLAIN: dict[str, pa.Schema] = {
+    **SCHEMAS,
+    "operations": columns("array string, id string, time timestamp, command string, state string"),
+}
+"""Table -> its columns, without what a run adds. `operations` has a row for each change of ours to
+an array, as far as the array keeps its record."""
+
+DRESSED: dict[str, pa.Schema] = {
+    name: pa.schema([*with_twins(one), *_RUN, _BUCKET]) for name, one in PLAIN.items()
+}
+"""Table -> its columns as a run writes it."""
+
+LISTINGS = pa.schema(
+    [*columns("array string, listing string, marks string, asked string, totals string"), _BUCKET]
+)
+"""What the next run needs to know of an array: `listing` and `marks` as `unchanged_arrays.Noted`
+explains, null if the array could not be read properly; `asked`, the options of the run that read
+it; `totals`, what the array adds to a summary."""
+
+RUN_HISTORY = pa.schema(
+    [
+        *_RUN,
+        *((name, pa.int64()) for name in ("arrays", "arrays_read", "arrays_unchanged")),
+        *((name, pa.int64()) for name in ("arrays_unreadable", "commits", "fragments")),
+        *((name, pa.int64()) for name in ("arrays_measured", "bytes", "log_bytes")),
+        *((name, pa.int64()) for name in ("engine_open_requests", "open_requests")),
+        ("engine_open_requests_after_maintenance", pa.int64()),
+        *((name, pa.int64()) for name in ("errors", "warnings", "infos")),
+        ("versions", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+"""Of `run_history`: a row for each complete run that has changed a table, with the version of each
+table."""
+
+
+def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
+    """Give a table of `PLAIN` with what a run adds; one that has it already stays as it is.
+
+    >>> table = SCHEMAS["commits"].empty_table()
+    >>> dressed("commits", table, "r", 0).schema.names[-4:]
+    ['t1_time', 't2_time', 'run_id', 'run_at']
+    """
+    if name not in DRESSED or is_of_run(table):
+        return table
+    table = twinned(table)
+    at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP)
+    for column, value in zip(_RUN, (pa.scalar(run), at), strict=True):
+        table = table.append_column(column, pa.repeat(value, len(table)))
+    return table
+
+
+def is_of_run(piece: Piece) -> bool:
+    """Tell whether rows have what a run adds: those of an older run."""
+    return isinstance(piece, pa.Table) and "run_id" in piece.column_names
+
+
+def run_row(run: str, run_ms: int, totals: Totals, counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the row of `run_history` on one run."""
+    at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()
+    row: dict[str, Any] = {"run_id": run, "run_at": at, **counts}
+    summed = ("arrays", "commits", "fragments", "log_bytes")
+    row |= {name: getattr(totals, name) for name in summed}
+    row["arrays_measured"] = totals.measured
+    row["bytes"] = totals.bytes if totals.measured else None
+    row["engine_open_requests"] = totals.engine_open_requests
+    row["engine_open_requests_after_maintenance"] = totals.engine_requests_after
+    row["open_requests"] = totals.open_requests
+    for severity in ("error", "warning", "info"):
+        row[f"{severity}s"] = sum(n for one, _, n in totals.findings if one == severity)
+    return row
+
+
+OWN = "_chronotile"
+LAST = "listings"
+"""The table that is committed last; it is for the next run, and not for readers."""
+HISTORY = "run_history"
+TABLES: dict[str, pa.Schema] = {**DRESSED, LAST: LISTINGS}
+"""Table -> its columns, in the order of commits."""
+BUCKET = "bucket"
+_APP = "chronotile"
+_APP_BUCKETS = "chronotile.buckets"
+_APP_ARRAYS = "chronotile.arrays"
+"""Applications whose versions are the start of the last run, and how it divided the fleet."""
+_APP_BEGUN = "chronotile.begun"
+_APP_COMPLETE = "chronotile.complete"
+"""Applications of `listings`, whose versions count the waves that were begun, and completed."""
+ABANDONED_MS = 24 * 3600 * 1000
+"""What a run that started this long ago has left in `_chronotile` is of no use."""
+
+_UNIQUE = frozenset(
+    {"name", "uuid", "t1", "t2", "visible_from", "t1_time", "t2_time", "visible_from_time"}
+)
+"""Columns whose values rarely repeat: a dictionary of them costs time and space."""
+_LENGTHS_APART = frozenset({"uuid"})
+"""Texts of one length without a common beginning: they take less time and space without the length
+before each. Names, which begin alike, do not."""
+_WITH_STATISTICS = ("uri", "code", "severity", "kind", "t1", "t2", "last_timestamp", "run_id")
+"""Columns whose least and greatest values a commit tells, so that readers can pass over files."""
+
+
+class OvertakenError(ChronotileError):
+    """Another run has committed meanwhile."""
+
+
+class DataFile(NamedTuple):
+    """One file of a table."""
+
+    table: str
+    path: str
+    """Relative to the table."""
+    size: int
+    bucket: int
+    statistics: str = ""
+    """As Delta writes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A folder of tables."""
+
+    out: str
+    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def store(self) -> Store:
+        """Open the folder."""
+        return open_store(self.out, dict(self.storage))
+
+    def is_there(self) -> bool:
+        """Tell, without `deltalake`, whether the folder has tables of a run.
+
+        Raises:
+            ArrayNotFoundError: There is no such folder.
+        """
+        return "_delta_log" in self.store().list_names(HISTORY).folders
+
+    def delta(self, table: str) -> DeltaTable | None:
+        """Open a table at its last version; None if it is not there."""
+        deltalake = needed()
+        uri, options = self.store().uri_of(table), self._options()
+        with one_error(uri):
+            if not deltalake.DeltaTable.is_deltatable(uri, options):
+                return None
+            return deltalake.DeltaTable(uri, storage_options=options)
+
+    def create(self, table: str, schema: pa.Schema) -> DeltaTable:
+        """Open a table; make it, or give it the columns that it lacks, first.
+
+        Raises:
+            ChronotileError: A column has another type in the table.
+        """
+        deltalake = needed()
+        uri, options = self.store().uri_of(table), self._options()
+        wanted = deltalake.Schema.from_arrow(schema)
+        with one_error(uri):
+            parts = [BUCKET] if BUCKET in schema.names else []
+            made = deltalake.DeltaTable.create(
+                uri, wanted, mode="ignore", partition_by=parts, storage_options=options
+            )
+            known = {one.name: one.type for one in made.schema().fields}
+            for one in wanted.fields:
+                if known.get(one.name, one.type) != one.type:
+                    problem = f"expected column {one.name} of {one.type}, found {known[one.name]}"
+                    raise ChronotileError(uri, f"{problem}: give another folder with --out")
+            lacking = [one for one in wanted.fields if one.name not in known]
+            if lacking:
+                made.alter.add_columns(lacking)
+                made = deltalake.DeltaTable(uri, storage_options=options)
+        return made
+
+    def _options(self) -> dict[str, str]:
+        """Give the options of the storage, which `deltalake` spells as this package does."""
+        options = dict(self.storage)
+        if options.get("endpoint", "").startswith("http://"):
+            options.setdefault("allow_http", "true")
+        return options
+
+    def told(self) -> int | None:
+        """Tell the version of `listings` in the last row of `run_history`."""
+        history = self.delta(HISTORY)
+        rows = [] if history is None else history.to_pyarrow_table().to_pylist()
+        newest = max(rows, key=lambda row: row["run_id"], default=None)
+        return None if newest is None else dict(newest["versions"]).get(LAST)
+
+    def snapshot(self) -> Snapshot:
+        """Give the tables as they are now."""
+        self._refuse_older_form()
+        # First: a run that commits while the others are opened is noticed when a wave begins.
+        last = self.create(LAST, LISTINGS)
+        deltas = {name: self.create(name, TABLES[name]) for name in TABLES if name != LAST}
+        deltas[LAST] = last
+        buckets = last.transaction_version(_APP_BUCKETS)
+        division = (
+            Division(buckets, last.transaction_version(_APP_ARRAYS) or 0) if buckets else None
+        )
+        return Snapshot(
+            files={name: tuple(_files(name, delta)) for name, delta in deltas.items()},
+            division=division,
+            buckets={
+                name: delta.transaction_version(_APP_BUCKETS) or buckets or 1
+                for name, delta in deltas.items()
+            },
+            versions={name: int(delta.version()) for name, delta in deltas.items()},
+            started_ms=last.transaction_version(_APP) or 0,
+            is_torn=_waves(last, _APP_BEGUN) != _waves(last, _APP_COMPLETE),
+        )
+
+    def _refuse_older_form(self) -> None:
+        try:
+            folders = self.store().list_names().folders
+        except ArrayNotFoundError:
+            return
+        if "runs" in folders:
+            problem = "expected Delta tables, found runs of an earlier version"
+            raise ChronotileError(self.out, f"{problem}: give a new folder with --out")
+
+
+class Snapshot(NamedTuple):
+    """The tables as a run finds them."""
+
+    files: Mapping[str, tuple[DataFile, ...]]
+    division: Division | None
+    """How the fleet is divided; None before the first run."""
+    buckets: Mapping[str, int]
+    """Table -> the buckets that it is divided into; not the same for all if a run died."""
+    versions: Mapping[str, int]
+    """Table -> its version."""
+    started_ms: int
+    """The start of the last run that has committed."""
+    is_torn: bool
+    """Whether a run died between two tables, so that they do not fit together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of the pipeline, which writes to an output."""
+
+    output: Output
+    name: str
+    after_ms: int = 0
+    """The start of the run that committed last when this one looked."""
+
+    @property
+    def started_ms(self) -> int:
+        """When it started, in ms since the epoch."""
+        return started_ms(self.name)
+
+    @property
+    def folder(self) -> str:
+        """The folder of its plans and results, relative to the output."""
+        return f"{OWN}/{self.name}"
+
+    def store(self) -> Store:
+        """Open the output."""
+        return self.output.store()
+
+    def put(self, table: str, data: bytes, bucket: int, metadata: pq.FileMetaData) -> DataFile:
+        """Write one file of a table; readers do not see it before a commit."""
+        path = f"{BUCKET}={bucket}/{self.name}-{secrets.token_hex(8)}.parquet"
+        self.store().put_if_absent(f"{table}/{path}", data)
+        return DataFile(table, path, len(data), bucket, _statistics(metadata))
+
+    def check_not_overtaken(self) -> None:
+        """Refuse to go on if another run has committed since this one looked.
+
+        Raises:
+            OvertakenError: Such a run has committed.
+        """
+        last = self.output.delta(LAST)
+        if last is not None:
+            self._check(last, (self.after_ms, self.started_ms))
+
+    def _check(self, last: DeltaTable, expected: Collection[int]) -> None:
+        started = last.transaction_version(_APP) or 0
+        if started not in expected:
+            other = "that started later" if started > self.started_ms else "that committed first"
+            problem = f"expected {self.name} to be the newest run, found one {other}"
+            raise OvertakenError(
+                self.store().uri_of(LAST), f"{problem}: its tables stay, this run stops"
+            )
+
+    def commit(
+        self, files: Iterable[DataFile], buckets: Collection[int] | None, division: Division
+    ) -> dict[str, int]:
+        """Replace the rows of some buckets, or of all, in every table, by one commit each.
+
+        A table in which nothing changes gets no commit, unless all rows are replaced: then a run
+        that was frozen finds a commit in each table, and cannot add to it.
+
+        Returns:
+            Table -> its version, of every table; none if nothing changes.
+
+        Raises:
+            OvertakenError: Another run has committed since this one looked.
+            StorageError: A table cannot be written, or another program changed it meanwhile.
+        """
+        added: dict[str, list[DataFile]] = {name: [] for name in TABLES}
+        for file in files:
+            added[file.table].append(file)
+        deltas = {name: self.output.create(name, schema) for name, schema in TABLES.items()}
+
+        def gone(name: str) -> list[DataFile]:
+            files = _files(name, deltas[name])
+            return [one for one in files if buckets is None or one.bucket in buckets]
+
+        if not any(added[name] or gone(name) for name in TABLES):
+            return {}
+        last = deltas[LAST]
+        self._check(last, (self.after_ms, self.started_ms))
+        begun = _waves(last, _APP_BEGUN) + 1
+        whole = {_APP_BUCKETS: division.buckets, _APP_ARRAYS: division.arrays}
+        self._commit(LAST, last, [], [], {**whole, _APP_BEGUN: begun})
+        for name in TABLES:
+            if name != LAST:
+                # The table before the check: what another run commits after it is a conflict.
+                self._update(name, deltas[name])
+                self._update(LAST, last)
+                self._check(last, (self.started_ms,))
+                if buckets is None or added[name] or gone(name):
+                    numbers = {_APP_BUCKETS: division.buckets}
+                    self._commit(name, deltas[name], added[name], gone(name), numbers)
+        self._commit(LAST, last, added[LAST], gone(LAST), {**whole, _APP_COMPLETE: begun})
+        return {name: int(delta.version()) for name, delta in deltas.items()}
+
+    def _update(self, name: str, delta: DeltaTable) -> None:
+        with one_error(self.store().uri_of(name)):
+            delta.update_incremental()
+
+    def _commit(
+        self,
+        name: str,
+        delta: DeltaTable,
+        added: list[DataFile],
+        gone: list[DataFile],
+        numbers: Mapping[str, int],
+    ) -> None:
+        from deltalake import transaction
+
+        at_ms = now_ms()
+        actions = [
+            transaction.AddAction(
+                one.path, one.size, {BUCKET: str(one.bucket)}, at_ms, True, one.statistics
+            )
+            for one in added
+        ]
+        actions += [
+            transaction.RemoveAction(one.path, True, at_ms, one.size, {BUCKET: str(one.bucket)})
+            for one in gone
+        ]
+        versions = {_APP: self.started_ms, **numbers}
+        words = transaction.CommitProperties(
+            custom_metadata={"chronotile.run": self.name},
+            app_transactions=[transaction.Transaction(*pair) for pair in versions.items()],
+        )
+        with one_error(self.store().uri_of(name)):
+            delta.create_write_transaction(
+                actions, "append", delta.schema(), partition_by=[BUCKET], commit_properties=words
+            )
+            delta.update_incremental()
+
+    def tell(self, row: Mapping[str, Any]) -> None:
+        """Add the row of this run to `run_history`."""
+        deltalake = needed()
+        delta = self.output.create(HISTORY, RUN_HISTORY)
+        table = pa.Table.from_pylist([dict(row)], schema=RUN_HISTORY)
+        with one_error(self.store().uri_of(HISTORY)):
+            deltalake.write_deltalake(delta, table, mode="append")
+
+    def end(self) -> None:
+        """Remove what only the run itself needs, and what runs of yesterday have left."""
+        store = self.store()
+        with suppress(ChronotileError):
+            names = [path.rpartition("/")[2] for path in store.list_dir(OWN).folders]
+            oldest_ms = now_ms() - ABANDONED_MS
+            for name in names:
+                if name == self.name or started_ms(name) < oldest_ms:
+                    store.remove_folder(f"{OWN}/{name}")
+
+
+def new_run(output: Output, snapshot: Snapshot) -> Run:
+    """Start a run; it is the newest, even if the clock of another machine is ahead."""
+    at_ms = max(now_ms(), snapshot.started_ms + 1)
+    name = f"{at_ms:013d}-{secrets.token_hex(4)}"
+    return Run(output=output, name=name, after_ms=snapshot.started_ms)
+
+
+def open_output(out: str, storage: Mapping[str, str]) -> Output:
+    """Open a folder for tables; on a disk, make it if it is missing.
+
+    Raises:
+        ChronotileError: `deltalake` is not installed, or the folder is in memory.
+    """
+    needed()
+    output = Output(out=out, storage=tuple(sorted(storage.items())))
+    store = output.store()
+    if store.uri.startswith("memory:"):
+        raise ChronotileError(out, "expected a disk or a bucket, found memory")
+    store.make_folder()
+    return output
+
+
+def fleet_tables(
+    out: str | os.PathLike[str],
+    *,
+    run: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> dict[str, DeltaTable]:
+    """Open the tables of a fleet, all at their versions of one complete run.
+
+    Args:
+        out: The folder that `pipeline`, or `tables`, wrote to.
+        run: The run, by its `run_id`; the last one if left out.
+        storage_options: Options of the storage, such as a region.
+
+    Raises:
+        ChronotileError: There is no such run, or `deltalake` is not installed.
+    """
+    output = Output(out=os.fspath(out), storage=tuple(sorted((storage_options or {}).items())))
+    history = output.delta(HISTORY)
+    rows = [] if history is None else history.to_pyarrow_table().to_pylist()
+    if run is not None:
+        rows = [row for row in rows if row["run_id"] == run]
+    if not rows:
+        wanted = "a complete run" if run is None else f"run {run}"
+        raise ChronotileError(output.out, f"expected {wanted} of the pipeline, found none")
+    newest = max(rows, key=lambda row: row["run_id"])
+    tables = {}
+    for name, version in newest["versions"]:
+        opened = output.delta(name)
+        if opened is not None and name != LAST:
+            opened.load_as_version(version)
+            tables[name] = opened
+    return tables
+
+
+def started_ms(name: str) -> int:
+    """Tell when a run of that name was started.
+
+    >>> started_ms("1700000000000-00ff00ff")
+    1700000000000
+    """
+    digits = name.partition("-")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def needed() -> Any:
+    """Load `deltalake`.
+
+    Raises:
+        ChronotileError: The extra is not installed.
+    """
+    try:
+        return importlib.import_module("deltalake")
+    except ModuleNotFoundError as cause:
+        if (cause.name or "").partition(".")[0] != "deltalake":
+            raise
+        problem = "expected deltalake, found none: pip install 'chronotile[delta]'"
+        raise ChronotileError("tables", problem) from None
+
+
+@contextmanager
+def one_error(where: str) -> Iterator[None]:
+    """Turn the errors of `deltalake` into one of ours."""
+    try:
+        yield
+    except ChronotileError:
+        raise
+    except Exception as cause:  # the library has its own
+        text = (str(cause).strip() or type(cause).__name__).split("\n", 1)[0]
+        problem = f"expected a Delta table, found {type(cause).__name__}: {text[:500]}"
+        raise StorageError(where, problem) from None
+
+
+def _waves(last: DeltaTable, application: str) -> int:
+    return last.transaction_version(application) or 0
+
+
+def _files(table: str, delta: DeltaTable) -> Iterator[DataFile]:
+    """List the files of a table."""
+    actions = pa.table(delta.get_add_actions(flatten=True))
+    columns = (actions[name].to_pylist() for name in ("path", "size_bytes", f"partition.{BUCKET}"))
+    for path, size, bucket in zip(*columns, strict=True):
+        yield DataFile(table, path, size, int(bucket))
+
+
+def parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """Tell how every file of a table is written."""
+    repeated = [column for column in schema.names if column not in _UNIQUE]
+    # Times rise by small steps; as such, they are written in half of the time.
+    encodings = {
+        column: "DELTA_BINARY_PACKED"
+        for column in schema.names
+        if column in _UNIQUE and not pa.types.is_string(schema.field(column).type)
+    }
+    encodings |= dict.fromkeys(_LENGTHS_APART & {*schema.names}, "DELTA_LENGTH_BYTE_ARRAY")
+    options = {"compression": "zstd", "use_dictionary": repeated}
+    return {**options, "column_encoding": encodings} if encodings else options
+
+
+def _statistics(metadata: pq.FileMetaData) -> str:
+    """Give the rows of a file, and the range of some columns, as Delta writes them."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    places = {metadata.schema.column(n).path: n for n in range(metadata.num_columns)}
+    for name in (one for one in _WITH_STATISTICS if one in places):
+        groups = [
+            metadata.row_group(n).column(places[name]).statistics
+            for n in range(metadata.num_row_groups)
+        ]
+        if not groups or any(one is None or not one.has_null_count for one in groups):
+            continue
+        nulls[name] = sum(one.null_count for one in groups)
+        bounds = [one for one in groups if one.has_min_max]
+        if bounds and len(bounds) == sum(one.num_values > 0 for one in groups):
+            low[name] = min(one.min for one in bounds)
+            high[name] = max(one.max for one in bounds)
+    statistics = {"minValues": low, "maxValues": high, "nullCount": nulls}
+    return json.dumps({"numRecords": metadata.num_rows, **statistics})
+
+
+def read_file(store: Store, file: DataFile) -> pq.ParquetFile:
+    """Open one file of a table."""
+    return pq.ParquetFile(io.BytesIO(store.read(f"{file.table}/{file.path}")))

@@ -1,0 +1,314 @@
+"""Finding the arrays of a fleet.
+
+In: folders, or patterns of folders, on any storage. Out: `Fleet`: every array below them, each
+with the weight of its commit log, the groups, and the folders that could not be listed. Of a group
+it reads the lists of members; it opens no other file.
+
+A folder with a schema, or with another folder that only arrays have, is an array. The search does
+not go below it: the arrays in its `__labels` are parts of it. The search goes through every other
+folder, which is a group or a plain folder. If it follows members, it goes to those of each group
+too, which may lie outside of the roots. A member that is not there is no problem here: a check of
+its group tells of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronotile.dataset.member_tree import member_store
+from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.fleet.flat_listing import Neighbours, neighbours
+from chronotile.format.kinds import COMMITS
+from chronotile.format.timestamps import now_ms
+from chronotile.history.group_reading import read_group
+from chronotile.history.listing import OF_GROUPS, is_array, is_group
+from chronotile.storage.store import open_store
+from chronotile.visibility.group_members import members_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+
+    from chronotile.storage.store import Folder, Store
+
+
+CONCURRENCY = 64
+"""Folders to list at once: in a bucket most of the time is waiting."""
+
+_WILD = re.compile(r"[*?\[]")
+_ANY_DEPTH = "**"
+
+WEIGHT_OF_ARRAY = 4096
+"""The cost of opening an array without its commit files, in bytes that take as long to read."""
+WEIGHT_OF_FILE = 128
+"""The cost of one commit file without its content."""
+
+
+class Found(NamedTuple):
+    """An array."""
+
+    uri: str
+    weight: int
+    """Bytes of its commit files, and an allowance for each file; for planning only."""
+
+
+class Unlisted(NamedTuple):
+    """A folder that could not be listed: arrays below it may be missing."""
+
+    uri: str
+    message: str
+    missing: bool = False
+    """Whether the folder does not exist."""
+
+
+class Fleet(NamedTuple):
+    """The arrays below the roots, and the folders that could not be listed, both sorted."""
+
+    arrays: tuple[Found, ...]
+    problems: tuple[Unlisted, ...]
+    left: tuple[str, ...] = ()
+    """Folders that the search did not come to, as it had listed as many as it was allowed to."""
+    groups: tuple[str, ...] = ()
+    """The groups that were met, sorted."""
+    wide: tuple[Neighbours, ...] = ()
+    """Folders that were left for a flat list, as it is cheaper."""
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """The places of the arrays."""
+        return tuple(array.uri for array in self.arrays)
+
+
+def find_arrays(
+    roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    weigh: bool = False,
+    missing_ok: bool = False,
+    known: Container[str] = (),
+    follow: bool = False,
+    key: bytes | None = None,
+    concurrency: int = CONCURRENCY,
+    most: int | None = None,
+    flat: bool = False,
+) -> Fleet:
+    """Find all arrays at or below the roots, each once.
+
+    The search follows no symbolic link below a root. A folder that cannot be listed does not stop
+    it: it is among the problems.
+
+    Args:
+        roots: Folders or URIs; a root that does not exist may be a pattern: `*`, `?` and `[…]`
+            match within a folder's name, `**` any number of folders.
+        storage_options: Options of the storage, such as a region.
+        weigh: List also the commit files of each array, for `Found.weight`.
+        missing_ok: Put a root that does not exist among the problems.
+        known: Folders that are known to be arrays, and are not listed again.
+        follow: Go to the members of groups too, wherever they lie.
+        key: The key of encrypted groups.
+        concurrency: Folders to list at once.
+        most: Folders to list at most, or a few more; `Fleet.left` has the others.
+        flat: Leave folders of a bucket to `Fleet.wide` where a flat list of them is cheaper.
+
+    Raises:
+        ArrayNotFoundError: A root does not exist, or a pattern matches no folder.
+        StorageError: A root cannot be listed.
+
+    >>> from chronotile.storage.store import open_store
+    >>> for name in ("a/__schema/s", "g/b/__schema/s", "g/b/__labels/l/__schema/s"):
+    ...     open_store("memory:doc-find").put_if_absent(name, b"")
+    >>> find_arrays("memory:doc-find").uris
+    ('memory://doc-find/a', 'memory://doc-find/g/b')
+    >>> find_arrays("memory://doc-find/*/b").uris
+    ('memory://doc-find/g/b',)
+    """
+    wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
+    stores = [
+        store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
+    ]
+    visit = partial(_visit, weigh=weigh, follow=follow, key=key, flat=flat)
+    search = _Search(visit, known, most)
+    fresh = search.fresh(stores)
+    left = search.on_disk([store for store in fresh if store.traits.pace == "quick"])
+    remote = [store for store in fresh if store.traits.pace == "slow"]
+    left += search.in_buckets(remote, max(concurrency, 1))
+    for root in (search.problems[s.uri] for s in stores if s.uri in search.problems):
+        if not root.missing:
+            raise StorageError(root.uri, root.message)
+        if not missing_ok:
+            raise ArrayNotFoundError(root.uri, root.message)
+    return search.fleet(left)
+
+
+class _Search:
+    """One search, with the arrays and problems that it has found so far."""
+
+    def __init__(
+        self,
+        visit: Callable[[Store], _Visited],
+        known: Container[str] = (),
+        most: int | None = None,
+    ) -> None:
+        self.visit = visit
+        self.known = known
+        self._most = most
+        self.groups: set[str] = set()
+        self.wide: set[Neighbours] = set()
+        self._members: set[str] = set()
+        self.arrays: dict[str, Found] = {}
+        self.problems: dict[str, Unlisted] = {}
+        self._seen: set[str] = set()
+        self._visited = 0
+
+    def fresh(self, stores: Iterable[Store]) -> list[Store]:
+        """Give the folders that the search has not met before; keeps arrays that are known."""
+        new = {store.uri: store for store in stores if store.uri not in self._seen}
+        self._seen.update(new)
+        again = [uri for uri in new if uri in self.known]
+        self.arrays |= {uri: Found(uri, 0) for uri in again}
+        return [store for uri, store in new.items() if uri not in self.known]
+
+    def _taken(self, store: Store, visit: Callable[[], _Visited]) -> list[Store]:
+        """Keep the result of a visit, and give the folders to visit next."""
+        self._visited += 1
+        try:
+            found = visit()
+        except ChronotileError as error:
+            missing = isinstance(error, ArrayNotFoundError)
+            if missing and store.uri in self._members:
+                return []
+            self.problems[store.uri] = Unlisted(store.uri, error.problem, missing)
+            return []
+        if found.array is not None:
+            self.arrays[found.array.uri] = found.array
+        self.groups |= {store.uri} if found.is_group else set()
+        self.wide |= {found.wide} if found.wide else set()
+        self.problems |= {problem.uri: problem for problem in found.problems}
+        self._members |= {member.uri for member in found.members}
+        return self.fresh((*found.folders, *found.members))
+
+    def fleet(self, left: Iterable[Store]) -> Fleet:
+        """All that was found."""
+        rest = (store.uri for store in left)
+        found = (self.arrays.values(), self.problems.values(), rest, self.groups, self.wide)
+        return Fleet(*(tuple(sorted(one)) for one in found))  # type: ignore[arg-type]
+
+    def _may_go_on(self) -> bool:
+        return self._most is None or self._visited < self._most
+
+    def on_disk(self, waiting: list[Store]) -> list[Store]:
+        """Visit folders of a disk, one by one: threads gain nothing there. Gives those left."""
+        while waiting and self._may_go_on():
+            store = waiting.pop()
+            waiting += self._taken(store, partial(self.visit, store))
+        return waiting
+
+    def in_buckets(self, waiting: list[Store], concurrency: int) -> list[Store]:
+        """Visit folders of buckets, many at once. Gives those left."""
+        # `concurrent.futures.wait` would look at every future again for each one that is done.
+        done: SimpleQueue[tuple[Store, Future[_Visited]]] = SimpleQueue()
+        running = 0
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="chronotile-find") as pool:
+            while running or (waiting and self._may_go_on()):
+                while waiting and running < 2 * concurrency and self._may_go_on():
+                    store = waiting.pop()
+                    visit = pool.submit(self.visit, store)
+                    visit.add_done_callback(lambda visit, store=store: done.put((store, visit)))  # type: ignore[misc]
+                    running += 1
+                store, visit = done.get()
+                running -= 1
+                waiting += self._taken(store, visit.result)
+        return waiting
+
+
+class _Visited(NamedTuple):
+    """What a visit to one folder found."""
+
+    array: Found | None = None
+    folders: tuple[Store, ...] = ()
+    members: tuple[Store, ...] = ()
+    problems: tuple[Unlisted, ...] = ()
+    is_group: bool = False
+    wide: Neighbours | None = None
+
+
+def _visit(store: Store, *, weigh: bool, follow: bool, key: bytes | None, flat: bool) -> _Visited:
+    folder = store.list_dir()
+    if is_array(folder):
+        return _Visited(Found(store.uri, _weight(store, folder) if weigh else 0))
+    names = [name for name in folder.folders if name not in OF_GROUPS]
+    wide = neighbours(store, names) if flat else None
+    below = [] if wide else [store.child(name) for name in names]
+    problems = [
+        Unlisted(store.uri_of(stranger.path), f"{stranger.what}: arrays below it were not searched")
+        for stranger in folder.strangers
+        if stranger.kind == "folder"
+    ]
+    members: list[Store] = []
+    if follow and is_group(folder):
+        try:
+            members += _members(store, key)
+        except ChronotileError as error:
+            words = f"its members cannot be told: {error.problem}"
+            problems.append(Unlisted(store.uri, words))
+    group = is_group(folder)
+    return _Visited(None, tuple(below), tuple(members), tuple(problems), group, wide)
+
+
+def _members(store: Store, key: bytes | None) -> Iterator[Store]:
+    """Where the members of a group lie, now."""
+    for entry in members_at(read_group(store, key=key), 0, now_ms()).values():
+        with suppress(ChronotileError):  # a URI that may not be followed
+            yield member_store(store, entry)
+
+
+def _weight(store: Store, folder: Folder) -> int:
+    files = list(folder.files)
+    if COMMITS in folder.folders:
+        try:
+            files += store.list_dir(COMMITS, sizes=True).files
+        except ChronotileError:
+            return WEIGHT_OF_ARRAY  # the read of the array will say what is wrong
+    sizes = sum(entry.size or 0 for entry in files)
+    return WEIGHT_OF_ARRAY + WEIGHT_OF_FILE * len(files) + sizes
+
+
+def _expanded(root: str, options: Mapping[str, str]) -> Iterator[Store]:
+    """Give the folders that a root or a pattern names."""
+    literal = open_store(root, options)
+    if not _WILD.search(root) or literal.exists():
+        yield literal
+        return
+    scheme, separator, path = root.rpartition("://")
+    parts = path.split("/")
+    fixed = next(depth for depth, part in enumerate(parts) if _WILD.search(part))
+    top = scheme + separator + ("/".join(parts[:fixed]) or ("/" if path.startswith("/") else "."))
+    matches = list(_matches(open_store(top, options), [part for part in parts[fixed:] if part]))
+    if not matches:
+        raise ArrayNotFoundError(root, "expected folders of that pattern, found none")
+    yield from matches
+
+
+def _matches(store: Store, patterns: list[str]) -> Iterator[Store]:
+    if not patterns:
+        yield store
+        return
+    pattern, rest = patterns[0], patterns[1:]
+    if pattern == _ANY_DEPTH:
+        yield from _matches(store, rest)
+    folder = store.list_dir()
+    if is_array(folder):
+        return
+    for name in folder.folders:
+        if name in OF_GROUPS:
+            continue
+        if pattern == _ANY_DEPTH:
+            yield from _matches(store.child(name), patterns)
+        elif fnmatchcase(name, pattern):
+            yield from _matches(store.child(name), rest)

@@ -1,0 +1,241 @@
+"""The tables of a fleet in memory, and as plain Parquet files, without Spark.
+
+In: roots of arrays; or tables, and a folder or prefix. Out: the tables that the pipeline writes,
+made by a few processes of this machine; one file each, `TABLE/TABLE.parquet`; or the tables that
+such a folder has. One array that cannot be read does not stop the others. In a bucket nothing is
+ever overwritten; on a disk a file is replaced in one step.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chronotile.check.findings import is_unread
+from chronotile.errors import ArrayNotFoundError
+from chronotile.fleet.array_tables import (
+    SCHEMAS,
+    TABLES,
+    ArrayTables,
+    findings_table,
+    tables_of_unreadable,
+)
+from chronotile.fleet.check_all import unlisted
+from chronotile.fleet.find_arrays import Unlisted, find_arrays
+from chronotile.fleet.measured_array import MeasuredArray, measure_array
+from chronotile.history.read_history import read_history
+from chronotile.log import Log
+from chronotile.storage.place import ObjectExistsError
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from chronotile.check.findings import Reach
+
+
+FEW = 24
+"""Up to this many arrays, starting processes takes longer than the work."""
+FEW_ON_DISK = 512
+"""Likewise, if they lie on a disk and only their logs are read: 5 ms each."""
+_PER_TASK = 16
+"""Arrays of one task."""
+
+
+class FleetTables(NamedTuple):
+    """The tables of a fleet, and the folders that could not be listed."""
+
+    tables: Mapping[str, pa.Table]
+    problems: tuple[Unlisted, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether every array and folder could be read."""
+        found = self.tables["findings"].select(["code", "severity"]).to_pydict()
+        return not any(map(is_unread, found["code"], found["severity"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """Some arrays, and how to open them."""
+
+    uris: tuple[str, ...]
+    names: tuple[str, ...]
+    check: Reach
+    sizes: bool
+    key: bytes | None = field(repr=False)
+    storage_options: Mapping[str, str] | None = field(repr=False)
+
+
+def make_tables(
+    roots: str | os.PathLike[str] | Sequence[str],
+    *,
+    names: Sequence[str] = tuple(SCHEMAS),
+    check: Reach = "log",
+    sizes: bool = True,
+    key: bytes | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    workers: int | None = None,
+) -> FleetTables:
+    """Make the tables of every array at or below the roots, and of the members of groups there.
+
+    Args:
+        roots: Arrays, folders above arrays, or patterns of them.
+        names: The tables to make.
+        check: How far the findings go: `log`, `fragments` or `deep`.
+        sizes: Measure each array: every file is listed for it.
+        key: The key of the encrypted arrays.
+        storage_options: Options of the storage.
+        workers: Processes to use; if it is left out, as many as there are cores, or this one
+            alone where that is faster.
+
+    Raises:
+        ArrayNotFoundError: A root does not exist.
+        StorageError: A root cannot be listed.
+
+    >>> make_tables("memory:no-fleet/a")
+    Traceback (most recent call last):
+    chronotile.errors.ArrayNotFoundError: memory://no-fleet/a: expected objects below it, found none
+    """
+    fleet = find_arrays(roots, storage_options, follow=True, key=key)
+    uris, size = fleet.uris, _PER_TASK
+    tasks = [
+        _Task(
+            uris=uris[first : first + size],
+            names=tuple(names),
+            check=check,
+            sizes=sizes and "arrays" in names,
+            key=key,
+            storage_options=storage_options,
+        )
+        for first in range(0, len(uris), size)
+    ]
+    parts = _all_made(tasks, uris, workers)
+    if "findings" in names and fleet.problems:
+        parts.append({"findings": findings_table(tuple(map(unlisted, fleet.problems)))})
+    made = {
+        name: pa.concat_tables(
+            [TABLES[name].empty_table(), *(part[name] for part in parts if name in part)]
+        )
+        for name in names
+    }
+    return FleetTables(made, fleet.problems)
+
+
+def _all_made(
+    tasks: Sequence[_Task], uris: Sequence[str], workers: int | None
+) -> list[dict[str, pa.Table]]:
+    """Carries tasks out, in several processes where that is faster."""
+    wanted = workers or os.cpu_count() or 1
+    is_log_only = all(task.check == "log" for task in tasks)
+    is_quick = workers is None and is_log_only and not any("://" in uri for uri in uris)
+    few = FEW_ON_DISK if is_quick else FEW
+    if len(uris) <= few or wanted == 1 or any(uri.startswith("memory:") for uri in uris):
+        return [_made(task) for task in tasks]
+    # A fresh process inherits no thread and no lock.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(wanted, len(tasks)), mp_context=context) as pool:
+        return list(pool.map(_made, tasks))
+
+
+def _made(task: _Task) -> dict[str, pa.Table]:
+    """Give the tables of some arrays, each name concatenated over all of them."""
+    parts = [_of_array(uri, task) for uri in task.uris]
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in task.names}
+
+
+def _of_array(uri: str, task: _Task) -> dict[str, pa.Table]:
+    try:
+        array = MeasuredArray(open_store(uri, task.storage_options), None)
+        if task.sizes:
+            array = measure_array(array.store)
+        log = Log(read_history(array.store, key=task.key), array.store)
+        tables = ArrayTables(log, check=task.check, measured=array.entries)
+        return {name: tables.table(name) for name in task.names}
+    except Exception as error:  # no error of one array may stop the others
+        made = tables_of_unreadable(uri, error)
+        return {name: made[name] for name in task.names}
+
+
+def write_tables(
+    tables: Mapping[str, pa.Table],
+    out: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """Write each table as one Parquet file; give the files.
+
+    Raises:
+        ObjectExistsError: In a bucket, such a file is there already.
+        StorageError: The storage failed.
+
+    >>> made = {"arrays": pa.table({"array": ["a"]})}
+    >>> write_tables(made, "memory:doc-write-tables")
+    ('memory://doc-write-tables/arrays/arrays.parquet',)
+    >>> read_tables("memory:doc-write-tables", ("arrays",))["arrays"].num_rows
+    1
+    """
+    paths = {name: f"{name}/{name}.parquet" for name in tables}
+    store = open_store(out, storage_options)
+    if store.local_path is not None:
+        return tuple(_replace(table, Path(out) / paths[name]) for name, table in tables.items())
+    try:
+        there = {entry.path for name in paths for entry in store.list_dir(name).files}
+    except ArrayNotFoundError:
+        there = set()
+    for path in sorted(there.intersection(paths.values())):
+        problem = "expected no table there, found one: in a bucket nothing is overwritten"
+        raise ObjectExistsError(store.uri_of(path), f"{problem}; give another --out")
+    for name, table in tables.items():
+        sink = io.BytesIO()
+        pq.write_table(table, sink)
+        store.put_if_absent(paths[name], sink.getvalue())
+    return tuple(store.uri_of(path) for path in paths.values())
+
+
+def _replace(table: pa.Table, target: Path) -> str:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        pq.write_table(table, fresh)
+        fresh.replace(target)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return str(target)
+
+
+def read_tables(
+    folder: str | os.PathLike[str],
+    names: Sequence[str],
+    storage_options: Mapping[str, str] | None = None,
+) -> dict[str, pa.Table] | None:
+    """Give the tables of a folder, each from all the Parquet files in it; None if one has none.
+
+    Raises:
+        StorageError: The storage failed.
+    """
+    store = open_store(folder, storage_options)
+    if store.local_path is not None:
+        # The tables of a pipeline are links to those of its last run.
+        if not all((Path(folder) / name).is_dir() for name in names):
+            return None
+        return {name: pq.read_table(Path(folder) / name) for name in names}
+    found = {}
+    for name in names:
+        try:
+            files = [entry.path for entry in store.list_dir(name).files]
+        except ArrayNotFoundError:
+            return None
+        parts = [path for path in files if path.endswith(".parquet")]
+        if not parts:
+            return None
+        read = [pq.read_table(io.BytesIO(store.read(path))) for path in parts]
+        found[name] = pa.concat_tables(read, promote_options="default")
+    return found

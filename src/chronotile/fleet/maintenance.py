@@ -1,0 +1,366 @@
+"""Maintenance of a fleet, by policy.
+
+In: the tables that a run has just committed, and a policy. Out: which arrays are due, and what
+`consolidate` and `vacuum` did to them, or would do, in numbers. Tasks change arrays; the driver
+chooses them. Each array keeps a record of what was done to it (`change.operations`), which the next
+run shows in the table `operations`. An array that refuses is told like any other.
+
+A limit on what may be removed is kept by planning first: the driver has every array planned, takes
+arrays in order as long as they fit, and has those changed, or in a dry run told of. A dry run plans
+`vacuum` for the array with the files that `consolidate` would put. The pace is kept by few tasks,
+each of which waits between two arrays. The stop switch, a file or object, is looked at before each
+array: what is under way ends in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from chronotile.array import Array
+from chronotile.errors import ChronotileError
+from chronotile.fleet.shares import packed
+from chronotile.fleet.surviving_tasks import Care, run_job
+from chronotile.format.timestamps import now_ms
+from chronotile.storage.overlay import overlaid
+from chronotile.storage.place import MissingObjectError, find_place
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from chronotile.change.plan import Report
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.policy import Policy, Rule
+    from chronotile.fleet.surviving_tasks import Results
+    from chronotile.storage.store import Store
+
+    ReadRows: TypeAlias = Callable[[list[str], pc.Expression | None], Iterable[pa.RecordBatch]]
+    """Reads some columns of a table, and the rows that a filter keeps, batch by batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What one command did to an array."""
+
+    array: str
+    command: str
+    outcome: str
+    """`done`, `planned` (of a dry run), `nothing`, `refused`, `left` (a limit) or `stopped` (the
+    stop switch). If a task is lost after its work is done, the task that runs again says `nothing`;
+    the record in the array tells what the first one did."""
+    put: int = 0
+    removed: int = 0
+    bytes_put: int = 0
+    bytes_removed: int = 0
+    why: str = ""
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Maintained:
+        """Make a result of its JSON form."""
+        return cls(**document)
+
+
+def maintain(array: str, options: Options, rule: Rule, *, dry_run: bool) -> list[Maintained]:
+    """Consolidate and vacuum one array, as its rule says."""
+    store = open_store(array, options.storage_options)
+    done: list[Maintained] = []
+    for command, mode in (("consolidate", rule.consolidate), ("vacuum", rule.vacuum)):
+        if mode is None:
+            continue
+        try:
+            report = _change(command, store, options, rule, dry_run=dry_run)
+        except Exception as error:  # one bad array must not stop a fleet
+            why = str(error) or type(error).__name__
+            done.append(Maintained(array=array, command=command, outcome="refused", why=why))
+            break  # vacuum removes nothing from an array that could not be consolidated
+        done.append(_maintained(array, report))
+        new = {step.path: step.data for step in report.steps if step.op == "put"}
+        store = overlaid(store, new) if dry_run and new else store
+    return done
+
+
+def _change(command: str, store: Store, options: Options, rule: Rule, *, dry_run: bool) -> Report:
+    array = Array(store, options.read_key())
+    if command == "consolidate":
+        assert rule.consolidate is not None
+        return array.consolidate(rule.consolidate, dry_run=dry_run)
+    assert rule.vacuum is not None
+    return array.vacuum(
+        rule.vacuum,
+        dry_run=dry_run,
+        orphans=rule.orphans,
+        orphan_age=rule.age_ms / 3_600_000,
+        deletes=rule.deletes,
+        keep=rule.keep,
+        keep_days=rule.keep_days,
+    )
+
+
+def _maintained(array: str, report: Report) -> Maintained:
+    sizes: dict[str, list[int]] = {"put": [], "remove": []}
+    for step in report.steps:
+        sizes.setdefault(step.op, []).append(step.size or 0)
+    return Maintained(
+        array=array,
+        command=report.command,
+        outcome=("planned" if report.dry_run else "done") if report.steps else "nothing",
+        put=len(sizes["put"]),
+        removed=len(sizes["remove"]),
+        bytes_put=sum(sizes["put"]),
+        bytes_removed=sum(sizes["remove"]),
+        why="; ".join(report.notes),
+    )
+
+
+def passed_over(array: str, outcome: str, why: str) -> Maintained:
+    """Tell of an array that nothing was done to."""
+    return Maintained(array=array, command="maintain", outcome=outcome, why=why)
+
+
+STOP = "stop-maintenance"
+"""The stop switch that every run looks at, in the output."""
+
+IN_TASK = 16
+"""Arrays of one task, if nothing bounds the pace."""
+_PARALLEL = 4
+"""Tasks that share a pace, unless the policy says another number."""
+_KILLED = "each process that tried was killed, as where memory runs out"
+
+
+class Maintenance(NamedTuple):
+    """What maintenance did to a fleet."""
+
+    outcomes: tuple[tuple[str, int], ...] = ()
+    """(command and outcome, arrays) pairs."""
+    planned: tuple[str, ...] = ()
+    """What a dry run would do, a line each."""
+
+
+class Due(NamedTuple):
+    """An array to maintain."""
+
+    array: str
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a task needs beside its arrays; it is sent to each."""
+
+    options: Options
+    dry_run: bool
+    stops: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    """The stop switches, each with the options of its storage."""
+    pause_s: float = 0.0
+    """Seconds from the begin of an array to the begin of the next one, at least."""
+
+
+def arrays_due(
+    policy: Policy,
+    findings: ReadRows,
+    arrays: ReadRows,
+    unread: Collection[str] = (),
+    at_ms: int | None = None,
+) -> list[Due]:
+    """List the arrays that a policy wants maintained, sorted.
+
+    Args:
+        policy: The policy.
+        findings: Reads the table of findings.
+        arrays: Reads the table of arrays, if the policy asks for more than findings.
+        unread: Arrays that could not be read, which are left alone.
+        at_ms: The time from which ages count; now if left out.
+
+    >>> from chronotile.fleet.policy import simple_policy
+    >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "array": ["a", "b"]})
+    >>> read = lambda columns, only: table.filter(only).to_batches()
+    >>> [due.array for due in arrays_due(simple_policy(fragments=False), read, read)]
+    ['a']
+    """
+    codes = sorted(frozenset(chain.from_iterable(rule.codes for rule in policy.rules)))
+    found: dict[str, set[str]] = {}
+    for batch in findings(["array", "code"], pc.field("code").isin(codes)):
+        for array, code in zip(*(batch[n].to_pylist() for n in ("array", "code")), strict=True):
+            found.setdefault(array, set()).add(code)
+    now = now_ms() if at_ms is None else at_ms
+    due = []
+    for array, last_ms in _candidates(policy, found, arrays):
+        rule = None if array in unread else policy.rule_of(array)
+        if rule is None or not (rule.always or found.get(array, set()) & rule.codes):
+            continue
+        if (last_ms or 0) <= now - rule.quiet_ms:
+            due.append(Due(array, rule))
+    return sorted(due, key=lambda one: one.array)
+
+
+def _candidates(
+    policy: Policy, found: Iterable[str], arrays: ReadRows
+) -> Iterator[tuple[str, int | None]]:
+    """Give the arrays that a policy may want maintained, each with the time of its last commit."""
+    if any(rule.always for rule in policy.rules):
+        only = None
+    elif any(rule.quiet_ms for rule in policy.rules):
+        only = pc.field("array").isin([*found])
+    else:
+        yield from ((array, None) for array in found)
+        return
+    for batch in arrays(["array", "last_timestamp"], only):
+        columns = (batch[name].to_pylist() for name in ("array", "last_timestamp"))
+        yield from zip(*columns, strict=True)
+
+
+def run_maintenance(
+    spark: SparkSession | None,
+    due: Sequence[Due],
+    policy: Policy,
+    work: Work,
+    results: Results,
+    progress: Callable[[str, int, int], None],
+) -> Maintenance:
+    """Maintain arrays."""
+    limits = policy.limits
+    chosen, left = due[: limits.arrays], due[limits.arrays :] if limits.arrays else ()
+    over = [(one, f"the policy allows {limits.arrays} arrays") for one in left]
+
+    def job(words: str, items: Sequence[Due], work: Work) -> list[Maintained]:
+        care = Care(split=_split, give_up=_killed)
+        groups = list(_groups(items, policy, work))
+        step, each = partial(progress, words), partial(maintain_group, work=work)
+        done = run_job(spark, each, groups, _from_json, step, results, care)
+        return [one for group in done for one in group]
+
+    if limits.removed_files is not None or limits.removed_bytes is not None:
+        plan = replace(work, dry_run=True, pause_s=0.0)
+        chosen, more = _fitting(chosen, job("planning maintenance", chosen, plan), policy)
+        over += more
+    done = job("maintaining arrays", chosen, work)
+    done += [passed_over(one.array, "left", why) for one, why in over]
+    outcomes = Counter(f"{one.command} {one.outcome}" for one in done)
+    lines = sorted(_line(one) for one in done) if work.dry_run else ()
+    return Maintenance(tuple(sorted(outcomes.items())), tuple(lines))
+
+
+def _line(one: Maintained) -> str:
+    """Tell in a line what a dry run would do to an array."""
+    numbers = f"{one.put} put ({one.bytes_put:,} bytes), "
+    numbers += f"{one.removed} removed ({one.bytes_removed:,} bytes)"
+    text = numbers if one.outcome == "planned" else one.outcome
+    return f"{one.array}: {one.command}: {text}" + (f" ({one.why})" if one.why else "")
+
+
+def _from_json(document: list[dict[str, Any]]) -> list[Maintained]:
+    return [Maintained.from_json(one) for one in document]
+
+
+def _fitting(
+    due: Sequence[Due], planned: Sequence[Maintained], policy: Policy
+) -> tuple[list[Due], list[tuple[Due, str]]]:
+    """Choose the arrays, in order, whose removals fit into the limits; give the others too."""
+    limits = policy.limits
+    removals: dict[str, list[int]] = {}
+    for plan in planned:
+        sums = removals.setdefault(plan.array, [0, 0])
+        sums[0], sums[1] = sums[0] + plan.removed, sums[1] + plan.bytes_removed
+    files = size = 0
+    fit: list[Due] = []
+    over: list[tuple[Due, str]] = []
+    for one in due:
+        more_files, more_bytes = removals.get(one.array, (0, 0))
+        if limits.removed_files is not None and files + more_files > limits.removed_files:
+            over.append((one, f"the policy allows {limits.removed_files} removed files"))
+        elif limits.removed_bytes is not None and size + more_bytes > limits.removed_bytes:
+            over.append((one, f"the policy allows {limits.removed_bytes} removed bytes"))
+        else:
+            files, size = files + more_files, size + more_bytes
+            fit.append(one)
+    return fit, over
+
+
+def _groups(items: Sequence[Due], policy: Policy, work: Work) -> Iterator[tuple[Due, ...]]:
+    """Give the arrays of each task."""
+    limits = policy.limits
+    if work.dry_run or (limits.parallel is None and limits.arrays_per_minute is None):
+        yield from packed(items, IN_TASK)
+        return
+    tasks = limits.parallel or _PARALLEL
+    yield from (tuple(items[n::tasks]) for n in range(min(tasks, len(items))))
+
+
+def pause_s(policy: Policy) -> float:
+    """Seconds that each of the parallel tasks takes at least for an array.
+
+    >>> from chronotile.fleet.policy import Limits, Policy
+    >>> pause_s(Policy(rules=(), limits=Limits(arrays_per_minute=120, parallel=2)))
+    1.0
+    """
+    limits = policy.limits
+    if limits.arrays_per_minute is None:
+        return 0.0
+    return 60.0 * (limits.parallel or _PARALLEL) / limits.arrays_per_minute
+
+
+def _split(group: tuple[Due, ...]) -> list[tuple[Due, ...]]:
+    """Halves, so that a pace that few tasks share is not lost."""
+    half = len(group) // 2
+    return [group[:half], group[half:]] if half else []
+
+
+def _killed(group: tuple[Due, ...]) -> list[Maintained]:
+    return [passed_over(one.array, "refused", _KILLED) for one in group]
+
+
+def maintain_group(group: tuple[Due, ...], work: Work) -> list[Maintained]:
+    """Maintain array after array in one task, until the stop switch is there."""
+    done: list[Maintained] = []
+    for number, one in enumerate(group):
+        began = time.monotonic()
+        stopped = stopped_by(work.stops)
+        if stopped is not None:
+            why = f"{stopped} is there"
+            done += [passed_over(rest.array, "stopped", why) for rest in group[number:]]
+            break
+        done += maintain(one.array, work.options, one.rule, dry_run=work.dry_run)
+        if number + 1 < len(group):
+            time.sleep(max(0.0, began + work.pause_s - time.monotonic()))
+    return done
+
+
+def stopped_by(stops: Iterable[tuple[str, tuple[tuple[str, str], ...]]]) -> str | None:
+    """Give the stop switch that is there; an unreadable stop switch counts as set.
+
+    >>> stopped_by([("memory://doc-stop/off", ())]) is None
+    True
+    >>> open_store("memory://doc-stop").put_if_absent("off", b"")
+    >>> stopped_by([("memory://doc-stop/off", ())])
+    'memory://doc-stop/off'
+    """
+    for place, storage in stops:
+        folder, _, name = find_place(place).uri.rpartition("/")
+        try:
+            open_store(folder or "/", dict(storage)).head(name)
+        except MissingObjectError:
+            continue
+        except ChronotileError as error:
+            if isinstance(error, FileNotFoundError):
+                continue
+            return f"expected to look for {place}, found: {error}; as if it"
+        return place
+    return None
+
+
+def stops_of(
+    policy: Policy, out: str, storage: Mapping[str, str], options: Options
+) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    """Give the stop switches of a run: one in the output, and the policy's own."""
+    own = ((policy.stop, options.storage),) if policy.stop is not None else ()
+    return ((f"{out.rstrip('/')}/{STOP}", tuple(sorted(storage.items()))), *own)

@@ -1,0 +1,287 @@
+"""What may be done to which arrays of a fleet, and how fast.
+
+In: a file in TOML. Out: `Policy`, checked as a whole before anything is touched. Touches no array,
+and knows nothing of Spark.
+
+    stop = "s3://lake/stop"       # while this object exists, no further array is begun
+
+    [limits]                      # of one run; each is left out for none
+    arrays = 1000                 # arrays that are changed
+    removed_files = 100000        # files, and bytes, that are removed: planned first, then chosen
+    removed_bytes = 50000000000
+    arrays_per_minute = 120
+    parallel = 4                  # arrays at the same time
+
+    [[rule]]                      # the first rule that matches an array counts
+    arrays = ["sales/**", "s3://lake/logs/*"]
+    except = ["**/audit"]
+    consolidate = "all"           # commits, fragment-meta, array-meta, all; left out: not
+    vacuum = "commits"            # commits, fragments, fragment-meta, array-meta, all
+    quiet = "1h"                  # leave an array with a commit younger than this
+    always = false                # true: also if no finding asks for it
+    orphans = false               # vacuum also unfinished fragments that no commit names
+    deletes = false               # vacuum also deletes that no fragment needs
+    age = "24h"                   # how old such an orphan or delete has to be
+    keep = ["release-1"]          # times and tags: windows that end there stay as they are
+    keep_days = 30                # and windows that end within so many days
+
+Tags that an array has are always kept; an array that lacks a tag of `keep` is refused.
+An array that no rule matches is left alone. `*`, `?` and `[…]` match within a part of a path, `**`
+any number of parts; a pattern that is neither a URI nor an absolute path matches the end of one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, get_args
+
+from chronotile.change.consolidate import Mode as ConsolidateMode
+from chronotile.change.orphan_fragments import HOURS_24
+from chronotile.change.vacuum import Mode as VacuumMode
+from chronotile.errors import ChronotileError
+from chronotile.format.documents import read_toml
+from chronotile.format.timestamps import duration_ms
+from chronotile.storage.place import find_place
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+LONGEST = 1 << 20
+"""The largest file of a policy, in bytes."""
+
+MENDED_BY_COMMITS = (
+    "many-loose-commits",
+    "con-superseded",
+    "con-name-range",
+    "delete-duplicate",
+    "delete-ignored",
+)
+"""Findings that go when commits are consolidated and vacuumed."""
+MENDED_BY_FRAGMENTS = ("vac-absolute", "superseded-bytes")
+"""Findings that go when fragments are vacuumed."""
+MENDED_BY_METADATA = ("metadata-unconsolidated",)
+"""Findings that go when metadata is consolidated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is done to the arrays of some patterns."""
+
+    arrays: tuple[str, ...] = ("**",)
+    left: tuple[str, ...] = ()
+    """Patterns of arrays among them that are left alone."""
+    consolidate: ConsolidateMode | None = None
+    vacuum: VacuumMode | None = None
+    quiet_ms: int = 0
+    """Arrays with a commit younger than this are left alone."""
+    always: bool = False
+    """Whether an array needs no finding."""
+    orphans: bool = False
+    deletes: bool = False
+    age_ms: int = HOURS_24
+    keep: tuple[str, ...] = ()
+    """Times and tags whose windows a vacuum leaves as they are."""
+    keep_days: int | None = None
+
+    def matches(self, array: str) -> bool:
+        """Tell whether the rule is for an array.
+
+        >>> rule = Rule(arrays=("sales/**",), left=("**/audit",))
+        >>> rule.matches("s3://lake/sales/a/b"), rule.matches("s3://lake/sales/audit")
+        (True, False)
+        >>> Rule(arrays=("s3://lake/*",)).matches("s3://lake/a/b")
+        False
+        """
+        return _any(self.arrays, array) and not _any(self.left, array)
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The findings that the rule mends."""
+        modes = {self.consolidate, self.vacuum}
+        found: set[str] = set()
+        if modes & {"commits", "all"}:
+            found |= set(MENDED_BY_COMMITS)
+        if self.vacuum in ("fragments", "all"):
+            found |= set(MENDED_BY_FRAGMENTS)
+        if self.consolidate in ("fragment-meta", "array-meta", "all"):
+            found |= set(MENDED_BY_METADATA)
+        return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one run may do at most; None for no limit."""
+
+    arrays: int | None = None
+    removed_files: int | None = None
+    removed_bytes: int | None = None
+    arrays_per_minute: int | None = None
+    parallel: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Rules, limits and a stop switch."""
+
+    rules: tuple[Rule, ...]
+    limits: Limits = field(default_factory=Limits)
+    stop: str | None = None
+    """A file or object; while it exists, no further array is begun."""
+
+    def rule_of(self, array: str) -> Rule | None:
+        """Give the first rule that matches an array."""
+        return next((rule for rule in self.rules if rule.matches(array)), None)
+
+
+def simple_policy(*, fragments: bool) -> Policy:
+    """Give commits of every array that needs it; fragments too if the caller asks."""
+    rule = Rule(consolidate="commits", vacuum="all" if fragments else "commits")
+    return Policy(rules=(rule,))
+
+
+def read_policy(place: str, storage_options: Mapping[str, str] | None = None) -> Policy:
+    """Read a policy from a file or an object.
+
+    Raises:
+        ChronotileError: It is no TOML, or says what no policy says.
+    """
+    folder, _, name = find_place(place).uri.rpartition("/")
+    data = open_store(folder or "/", storage_options).read(name, limit=LONGEST)
+    return policy_of(read_toml(data, place, "a policy in TOML"), place)
+
+
+def policy_of(document: Mapping[str, Any], where: str = "policy") -> Policy:
+    """Check a policy.
+
+    Raises:
+        ChronotileError: A key is unknown, a value makes no sense, or no rule does anything.
+
+    >>> policy_of({"rule": [{"arrays": ["a/*"], "vacuum": "commits"}]}).rules[0].vacuum
+    'commits'
+    >>> policy_of({"rule": [{"arrays": ["a/*"], "vaccum": "commits"}]})
+    Traceback (most recent call last):
+    chronotile.errors.ChronotileError: policy: rule 1: expected a known key, found 'vaccum'; did \
+you mean 'vacuum'?
+    """
+    top = _Table(document, where)
+    limits = _Table(top.take("limits", dict, {}), f"{where}: limits")
+    rules = top.take("rule", list, [])
+    policy = Policy(
+        rules=tuple(_rule(one, f"{where}: rule {n}") for n, one in enumerate(rules, start=1)),
+        limits=Limits(**{name: limits.count(name) for name in Limits.__dataclass_fields__}),
+        stop=top.take("stop", str, None),
+    )
+    limits.check_all_known()
+    top.check_all_known()
+    if not policy.rules:
+        raise ChronotileError(where, "expected at least one [[rule]], found none")
+    if not any(rule.consolidate or rule.vacuum for rule in policy.rules):
+        raise ChronotileError(where, "expected a rule with consolidate or vacuum, found none")
+    return policy
+
+
+def _rule(document: Any, where: str) -> Rule:
+    if not isinstance(document, dict):
+        raise ChronotileError(where, f"expected a table, found {document!r:.60}")
+    table = _Table(document, where)
+    rule = Rule(
+        arrays=table.texts("arrays"),
+        left=table.texts("except"),
+        consolidate=table.one_of("consolidate", get_args(ConsolidateMode)),
+        vacuum=table.one_of("vacuum", get_args(VacuumMode)),
+        quiet_ms=table.duration("quiet", 0),
+        always=table.take("always", bool, False),
+        orphans=table.take("orphans", bool, False),
+        deletes=table.take("deletes", bool, False),
+        age_ms=table.duration("age", HOURS_24),
+        keep=table.texts("keep"),
+        keep_days=table.count("keep_days"),
+    )
+    table.check_all_known()
+    if not rule.arrays:
+        raise ChronotileError(where, "expected patterns of arrays, found none")
+    for name in ("orphans", "deletes", "age", "keep", "keep_days"):
+        if rule.vacuum is None and document.get(name):
+            raise ChronotileError(where, f"expected vacuum with {name}, found none")
+    if rule.vacuum and not rule.codes and not rule.always:
+        problem = f"expected always = true with vacuum = {rule.vacuum!r} alone, found none"
+        raise ChronotileError(where, f"{problem}: no finding asks for it")
+    return rule
+
+
+class _Table:
+    """One table of the file; it knows which of its keys were asked for."""
+
+    def __init__(self, document: Mapping[str, Any], where: str) -> None:
+        self._document, self._where = document, where
+        self._asked: list[str] = []
+
+    def take(self, name: str, kind: type, default: Any) -> Any:
+        """Give a value of a kind."""
+        self._asked.append(name)
+        value = self._document.get(name, default)
+        if value is not default and type(value) is not kind:
+            words = {dict: "a table", list: "a list", str: "a text", bool: "true or false"}
+            raise self._wrong(name, f"expected {words[kind]}, found {value!r:.60}")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Give a list of texts."""
+        values = self.take(name, list, [])
+        if not all(isinstance(one, str) and one for one in values):
+            raise self._wrong(name, f"expected a list of texts, found {values!r:.60}")
+        return tuple(values)
+
+    def count(self, name: str) -> int | None:
+        """Give a whole number above 0."""
+        self._asked.append(name)
+        value = self._document.get(name)
+        if value is not None and (type(value) is not int or value < 1):
+            raise self._wrong(name, f"expected a whole number above 0, found {value!r:.60}")
+        return value
+
+    def one_of(self, name: str, allowed: tuple[str, ...]) -> Any:
+        """One of some words."""
+        value = self.take(name, str, None)
+        if value is not None and value not in allowed:
+            raise self._wrong(name, f"expected one of {', '.join(allowed)}, found {value!r:.60}")
+        return value
+
+    def duration(self, name: str, default: int) -> int:
+        """Give a length of time, in ms."""
+        text = self.take(name, str, None)
+        return default if text is None else duration_ms(text, f"{self._where}: {name}")
+
+    def check_all_known(self) -> None:
+        """Refuses a key that was not asked for: it may be a limit, misspelt."""
+        for name in self._document:
+            if name not in self._asked:
+                near = difflib.get_close_matches(name, self._asked, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ChronotileError(
+                    self._where, f"expected a known key, found {name[:60]!r}{hint}"
+                )
+
+    def _wrong(self, name: str, problem: str) -> ChronotileError:
+        return ChronotileError(f"{self._where}: {name}", problem)
+
+
+def _any(patterns: Iterable[str], array: str) -> bool:
+    return any(_matches(_parts(pattern), array.split("/")) for pattern in patterns)
+
+
+def _parts(pattern: str) -> list[str]:
+    is_whole = "://" in pattern or pattern.startswith("/")
+    return (pattern if is_whole else f"**/{pattern}").rstrip("/").split("/")
+
+
+def _matches(patterns: list[str], parts: list[str]) -> bool:
+    if not patterns:
+        return not parts
+    if patterns[0] == "**":
+        return any(_matches(patterns[1:], parts[n:]) for n in range(len(parts) + 1))
+    return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _matches(patterns[1:], parts[1:])

@@ -1,0 +1,646 @@
+"""What one task of the pipeline does.
+
+In: a bucket of the fleet, and where the tables go. Out: files of all tables, written in one pass
+over the bucket's arrays, and `Done`, which tells the driver about them. Each task opens what it
+needs. Rows of arrays that have not changed are repeated from the last run; if nothing of a bucket
+has changed, the task writes no file, and the store keeps those that it has. Memory is bounded: a
+row group is written as soon as it is full, a file is put when it is large.
+
+A task tries again the arrays that it could not read, at the end of the share, unless it could read
+none. Of those that still fail it repeats the rows of an older run, and names them to the driver,
+which commits nothing if they are too many. A task to which the storage gives nothing stops early.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chronotile import __version__
+from chronotile.change.operations import list_operations
+from chronotile.check.findings import UNREADABLE, finding
+from chronotile.check.unread_arrays import may_pass, words
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
+from chronotile.fleet.array_tables import (
+    SCHEMAS,
+    Columns,
+    Rows,
+    findings_rows,
+    findings_table,
+    gathered,
+    rows_of,
+    tables_of_unreadable,
+)
+from chronotile.fleet.delta_store import (
+    BUCKET,
+    LAST,
+    PLAIN,
+    TABLES,
+    DataFile,
+    Run,
+    dressed,
+    is_of_run,
+    parquet_options,
+    read_file,
+)
+from chronotile.fleet.measured_array import MeasuredArray, known_store, measure_array
+from chronotile.fleet.read_share import array_tables, in_order
+from chronotile.fleet.run_summary import (
+    Totals,
+    Unread,
+    sum_totals,
+    totals_of,
+    totals_of_findings,
+)
+from chronotile.fleet.shares import bucket_of, may_share
+from chronotile.fleet.unchanged_arrays import NOTHING, Noted, is_unchanged, note
+from chronotile.format.kinds import OWN
+from chronotile.format.timestamps import now_ms
+from chronotile.history.listing import folder_times
+from chronotile.storage.place import MissingObjectError
+from chronotile.storage.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from chronotile.fleet.array_tables import Piece
+    from chronotile.fleet.delta_store import Output, Snapshot
+    from chronotile.fleet.find_arrays import Unlisted
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.shares import BucketShare, Place
+    from chronotile.storage.store import Entry, Store
+
+    _Tables: TypeAlias = Mapping[str, Iterable[Piece]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OlderBucket:
+    """What the store holds of the arrays of one bucket."""
+
+    output: Output
+    files: tuple[DataFile, ...]
+    """The files that may have rows of them."""
+    bucket: int
+    buckets: int
+    """How the arrays are divided now."""
+    can_stay: bool
+    """Whether the files have rows of no other arrays, so that they can stay as they are."""
+
+    def tables(self, name: str) -> Iterator[pa.Table]:
+        """Read one table, a row group at a time, with the rows of the bucket's arrays alone."""
+        store = self.output.store()
+        for file in self.files:
+            if file.table != name:
+                continue
+            opened = read_file(store, file)
+            for group in range(opened.num_row_groups):
+                table = with_columns_of_now(name, opened.read_row_group(group))
+                if not self.can_stay:
+                    own = [bucket_of(a, self.buckets) == self.bucket for a in _arrays(table)]
+                    table = table.filter(pa.array(own, pa.bool_()))
+                yield table
+
+    def noted(self) -> dict[str, Noted]:
+        """Read what is noted of each array."""
+        noted = {}
+        for table in self.tables(LAST):
+            columns = (table[name].to_pylist() for name in ("array", *Noted._fields))
+            for array, *values in zip(*columns, strict=True):
+                noted[array] = Noted(*values)
+        return noted
+
+    def read_in(self) -> dict[str, str]:
+        """Tell of each array that there are rows of which run read them."""
+        known: dict[str, str] = {}
+        for table in self.tables("arrays"):
+            table = table.filter(pc.field("commits").is_valid())
+            known |= dict(zip(_arrays(table), table["run_id"].to_pylist(), strict=True))
+        return known
+
+    def rows(
+        self, arrays: Collection[str], stale: Collection[str]
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Give each table with the rows of some arrays, as a later run repeats them.
+
+        Args:
+            arrays: The arrays that have not changed.
+            stale: The arrays that could not be read.
+        """
+        wanted = pa.array([*arrays, *stale], pa.string())
+        unread = pa.array([*stale], pa.string())
+        for name in dict.fromkeys(file.table for file in self.files):
+            for table in self.tables(name):
+                rows = table.filter(pc.is_in(table["array"], wanted))
+                if len(rows):
+                    yield name, as_stale(name, rows, unread)
+
+
+def older_bucket(
+    output: Output, snapshot: Snapshot, bucket: int, buckets: int
+) -> OlderBucket | None:
+    """Give what the store holds of a bucket, as the fleet is divided now."""
+    if snapshot.division is None:
+        return None
+    files = [
+        file
+        for name in TABLES
+        for file in snapshot.files[name]
+        if may_share(bucket, buckets, file.bucket, snapshot.buckets[name])
+    ]
+    return OlderBucket(
+        output=output,
+        files=tuple(files),
+        bucket=bucket,
+        buckets=buckets,
+        can_stay=buckets == snapshot.division.buckets and not snapshot.is_torn,
+    )
+
+
+def hidden_below(
+    folders: Sequence[Unlisted], known: Collection[str], found: Collection[str]
+) -> dict[str, str]:
+    """Give the arrays that an older run knows, and that a folder that cannot be listed hides.
+
+    >>> from chronotile.fleet.find_arrays import Unlisted
+    >>> hidden_below([Unlisted("s3://b/g", "403")], ["s3://b/g/a", "s3://b/h"], [])
+    {'s3://b/g/a': 's3://b/g cannot be listed: 403'}
+    """
+    unread: dict[str, str] = {}
+    for folder in folders:
+        if not folder.missing:
+            start = f"{folder.uri.rstrip('/')}/"
+            inside = [uri for uri in known if uri.startswith(start) and uri not in found]
+            unread |= dict.fromkeys(inside, unlisted_unread(folder, "").words)
+    return unread
+
+
+def unlisted_unread(folder: Unlisted, array: str) -> Unread:
+    """Make an array, or the folder itself, unread as the folder cannot be listed."""
+    return Unread(array, f"{folder.uri} cannot be listed: {folder.message}")
+
+
+def findings_on_unread(unread: Mapping[str, str], known: Mapping[str, str]) -> pa.Table:
+    """Make the findings on arrays that could not be read.
+
+    Args:
+        unread: Array -> why it could not be read.
+        known: Array that there are rows of -> the run that read them.
+    """
+    findings = []
+    for array, why in unread.items():
+        rows = f"its rows are of run {known[array]}" if array in known else "no run has its rows"
+        findings.append(finding(array, UNREADABLE, "", f"it cannot be read: {why}; {rows}"))
+    return findings_table(tuple(findings))
+
+
+def as_stale(name: str, table: pa.Table, stale: pa.Array) -> pa.Table:
+    """Give the rows of a table as a later run repeats them.
+
+    Args:
+        name: The table.
+        table: Its rows, in the older run.
+        stale: The arrays that the later run could not read.
+    """
+    is_stale = pc.is_in(table["array"], stale)
+    if name == "findings":
+        # The later run has its own finding on the array itself.
+        again = pc.and_(pc.equal(table["code"], UNREADABLE), pc.equal(table["path"], ""))
+        return table.filter(pc.invert(pc.and_(is_stale, again)))
+    if name == "arrays":
+        fresh = pc.and_(is_stale, pc.is_null(table["stale"]))
+        table = _with(table, "errors", pc.add(table["errors"], pc.cast(fresh, pa.int64())))
+        return _with(table, "stale", pc.if_else(fresh, table["run_id"], table["stale"]))
+    if name == LAST:
+        # Without a fingerprint the next run reads the array, whatever its listing is.
+        nothing = pa.scalar(None, pa.string())
+        for column in ("listing", "marks"):
+            table = _with(table, column, pc.if_else(is_stale, nothing, table[column]))
+    return table
+
+
+def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
+    """Give the rows of an older run, perhaps of an older version, with the columns of now.
+
+    >>> with_columns_of_now("arrays", pa.table({"array": ["a"]})).column_names[:2]
+    ['array', 'format_version']
+    """
+    schema = pa.schema([field for field in TABLES[name] if field.name != BUCKET])
+    if table.schema.names == schema.names:
+        return table.cast(schema)
+    had = frozenset(table.column_names)
+    columns = [
+        table[field.name] if field.name in had else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _arrays(table: pa.Table) -> list[str]:
+    arrays: list[str] = table["array"].to_pylist()
+    return arrays
+
+
+def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(index), column)
+
+
+ROWS_IN_GROUP = 1 << 16
+FILE_BYTES = 32 << 20
+"""A file that has grown to this size is put, and another begun."""
+
+LEN_IN_MEMORY = 1 << 20
+"""Bytes of a file that wait in memory until it is put; further ones wait on the local disk."""
+
+
+class BucketWriter:
+    """Takes rows of arrays, and writes files."""
+
+    def __init__(self, run: Run, bucket: int) -> None:
+        self._tables = {name: _OneTable(run, bucket, name) for name in TABLES}
+
+    def add(self, name: str, piece: Piece) -> None:
+        """Take rows of a table."""
+        if len(piece):
+            self._tables[name].add(piece)
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Write the rest, and give all files."""
+        return tuple(file for table in self._tables.values() for file in table.close())
+
+
+class _OneTable:
+    """The files of one table."""
+
+    def __init__(self, run: Run, bucket: int, name: str) -> None:
+        self._run, self._bucket, self._name = run, bucket, name
+        # Delta keeps the column of a partition in its log.
+        fields = [field for field in TABLES[name] if field.name != BUCKET]
+        self._schema = pa.schema(fields)
+        self._waiting: list[Piece] = []
+        self._rows_waiting = 0
+        self._buffer: IO[bytes] | None = None
+        self._file: pq.ParquetWriter | None = None
+        self._files: list[DataFile] = []
+
+    def add(self, piece: Piece) -> None:
+        self._waiting.append(piece)
+        self._rows_waiting += len(piece)
+        if self._rows_waiting >= ROWS_IN_GROUP:
+            self._write()
+            if self._buffer is not None and self._buffer.tell() >= FILE_BYTES:
+                self._put()
+
+    def _write(self) -> None:
+        """Write the rows that wait."""
+        if not self._rows_waiting:
+            return
+        table = pa.concat_tables(self._dressed())
+        if self._file is None:
+            self._buffer = tempfile.SpooledTemporaryFile(LEN_IN_MEMORY)  # noqa: SIM115 - `_put` closes it
+            options = parquet_options(self._schema)
+            self._file = pq.ParquetWriter(self._buffer, self._schema, **options)
+        self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
+        self._waiting, self._rows_waiting = [], 0
+
+    def _dressed(self) -> Iterator[pa.Table]:
+        """Give the rows that wait as tables with what a run adds; an older run's rows have it."""
+        plain = PLAIN.get(self._name, self._schema)
+        for is_dressed, pieces in groupby(self._waiting, is_of_run):
+            table = gathered(self._schema if is_dressed else plain, pieces)
+            yield dressed(self._name, table, self._run.name, self._run.started_ms)
+
+    def _put(self) -> None:
+        if self._file is None or self._buffer is None:
+            return
+        self._file.close()
+        self._buffer.seek(0)
+        with self._buffer as buffer:
+            data = buffer.read()
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        self._files.append(self._run.put(self._name, data, self._bucket, metadata))
+        self._file, self._buffer = None, None
+
+    def close(self) -> list[DataFile]:
+        self._write()
+        self._put()
+        return self._files
+
+
+AGAIN_S = 1.0
+"""Seconds to wait before a task tries again the arrays that it could not read."""
+UNREAD_MAX = 10_000
+"""Unreadable arrays of which the driver hears by name; more of them end every run."""
+BRAKE = 8
+"""Arrays that a task tries before it stops, if it could read none of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The work of one task."""
+
+    share: BucketShare
+    options: Options
+    run: Run
+    older: OlderBucket | None = None
+    """What the store holds of the bucket."""
+    since_last: bool = False
+    """Skip arrays that have not changed."""
+    problems: tuple[Unlisted, ...] = ()
+    """Folders that could not be listed: arrays below them are looked for in the last run."""
+    given_up: Mapping[str, str] = field(default_factory=dict)
+    """Array that is not tried -> why."""
+    fresh_ms: int | None = None
+    """With an inventory: look for commits that are newer than this."""
+    allowed: int = 0
+    """Arrays of the fleet that may be unreadable."""
+
+    @property
+    def size(self) -> int:
+        """The number of arrays."""
+        return self.share.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What some tasks have done."""
+
+    files: tuple[DataFile, ...] = ()
+    changed: tuple[int, ...] = ()
+    """Buckets whose rows are replaced."""
+    totals: Totals = field(default_factory=Totals)
+    unchanged: int = 0
+    unread: tuple[Unread, ...] = ()
+    """Arrays that could not be read or listed: the first of them, if there are very many."""
+    unread_count: int = 0
+    hidden: int = 0
+    """Those of them that only the store knows, as a folder could not be listed."""
+    read: int = 0
+    files_read: int = 0
+    reads: int = 0
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Done:
+        """Make a result of its JSON form."""
+        return cls(
+            **{
+                **document,
+                "files": tuple(DataFile(*one) for one in document["files"]),
+                "changed": tuple(document["changed"]),
+                "totals": Totals.from_json(document["totals"]),
+                "unread": tuple(Unread(*one) for one in document["unread"]),
+            }
+        )
+
+
+def sum_of(done: Iterable[Done]) -> Done:
+    """Add what several tasks have done.
+
+    >>> sum_of([Done(read=1, changed=(3,)), Done(read=2)])  # doctest: +ELLIPSIS
+    Done(files=(), changed=(3,), ..., read=3, files_read=0, reads=0)
+    """
+    every = tuple(done)
+    counts = ("unchanged", "unread_count", "hidden", "read", "files_read", "reads")
+    sums = {name: sum(getattr(one, name) for one in every) for name in counts}
+    return Done(
+        files=tuple(file for one in every for file in one.files),
+        changed=tuple(dict.fromkeys(bucket for one in every for bucket in one.changed)),
+        totals=sum_totals(one.totals for one in every),
+        unread=tuple(unread for one in every for unread in one.unread)[:UNREAD_MAX],
+        **sums,
+    )
+
+
+def run_task(task: Task) -> Done:
+    """Read the arrays of a bucket and write its part of every table."""
+    return _Bucket(task).done()
+
+
+def write_rows(run: Run, bucket: int, tables: Mapping[str, pa.Table]) -> tuple[DataFile, ...]:
+    """Write rows that no array of a bucket gave."""
+    writer = BucketWriter(run, bucket)
+    for name, table in tables.items():
+        writer.add(name, table)
+    return writer.close()
+
+
+class _Bucket:
+    """One bucket, array by array."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._reads = _Reads()
+        self._writer = BucketWriter(task.run, task.share.bucket)
+        self._unchanged: list[str] = []
+        self._totals: list[Totals] = []
+        self._noted: dict[str, Noted] = task.older.noted() if task.older is not None else {}
+        self._asked = task.options.asked(__version__)
+
+    def done(self) -> Done:
+        task, older = self._task, self._task.older
+        places = {place.uri: place for place in task.share.places(task.run)}
+        failed = self._read(places)
+        unread = {array: words(error) for array, error in failed.items() if may_pass(error)}
+        for array, error in failed.items():
+            if array not in unread:
+                self._add(self._without(array, error))
+        hidden: dict[str, str] = {}
+        if task.problems:
+            hidden = hidden_below(task.problems, self._noted, places)
+        unread |= task.given_up
+        lost = {**unread, **hidden}
+        is_same = len(places) == len(self._unchanged) == len(self._noted) and not lost
+        if is_same and older is not None and older.can_stay:
+            return Done(totals=self._of_noted(places), unchanged=len(places))
+        self._repeat(unread, hidden)
+        return Done(
+            files=self._writer.close(),
+            changed=(task.share.bucket,),
+            totals=sum_totals([*self._totals, self._of_noted(self._unchanged)]),
+            unchanged=len(self._unchanged),
+            unread=tuple(Unread(*pair) for pair in list(lost.items())[:UNREAD_MAX]),
+            unread_count=len(lost),
+            hidden=len(hidden),
+            read=len(places) - len(self._unchanged) - len(unread) + len(task.given_up),
+            files_read=len(self._reads.counts),
+            reads=self._reads.counts.total(),
+        )
+
+    def _of_noted(self, arrays: Iterable[str]) -> Totals:
+        texts = (self._noted[array].totals for array in arrays if array in self._noted)
+        return sum_totals(Totals.from_json(json.loads(text)) for text in texts if text)
+
+    def _repeat(self, unread: Mapping[str, str], hidden: Mapping[str, str]) -> None:
+        """Write the rows that an older run has of unchanged and of unreadable arrays."""
+        older, lost = self._task.older, {**unread, **hidden}
+        read_in = older.read_in() if older is not None and lost else {}
+        stale = [array for array in lost if array in read_in]
+        if older is not None and (self._unchanged or stale):
+            for name, rows in older.rows(self._unchanged, stale):
+                self._writer.add(name, rows)
+        findings = findings_on_unread(lost, read_in)
+        blank = [
+            {"array": array, "errors": 1, "warnings": 0, "infos": 0}
+            for array in unread
+            if array not in read_in
+        ]
+        self._writer.add("findings", findings)
+        self._writer.add("arrays", pa.Table.from_pylist(blank, schema=SCHEMAS["arrays"]))
+        self._writer.add(LAST, Rows([{"array": row["array"]} for row in blank]))
+        rows_of_findings = findings.to_pylist()
+        self._totals += [self._of_noted(stale), totals_of_findings(rows_of_findings)]
+        self._totals.append(Totals(arrays=len(blank)))
+
+    def _add(self, tables: _Tables) -> None:
+        for name, pieces in tables.items():
+            for piece in pieces:
+                self._writer.add(name, piece)
+
+    def _read(self, places: Mapping[str, Place]) -> dict[str, Exception]:
+        """Read arrays, and write their rows; return those that fail twice."""
+        failed: dict[str, Exception] = {}
+        waiting = tuple(places)
+        for attempt in range(2):
+            failed = {}
+            outcomes = in_order(lambda uri: self._outcome(places[uri]), waiting)
+            for tried, (array, outcome) in enumerate(outcomes, 1):
+                if isinstance(outcome, Exception):
+                    failed[array] = outcome
+                    refused = sum(map(may_pass, failed.values()))
+                    if refused == tried > max(BRAKE, self._task.allowed):
+                        return failed
+                elif outcome is None:
+                    self._unchanged.append(array)
+                else:
+                    self._add(outcome)
+            # A list may miss what was just written: then an array looks as if it were gone.
+            gone = any(not may_pass(error) for error in failed.values())
+            if attempt or not failed or (len(failed) == len(waiting) and not gone):
+                break
+            time.sleep(AGAIN_S)
+            waiting = tuple(failed)
+        return failed
+
+    def _outcome(self, place: Place) -> _Tables | Exception | None:
+        """Read an array: its rows; None if it is unchanged; an error if another try may succeed."""
+        try:
+            if place.entries is not None:
+                with suppress(MissingObjectError, ChangedError):
+                    return self._by_inventory(place)
+            return self._tables(self._store(place.uri))
+        except Exception as error:  # one bad array must not stop a fleet
+            if may_pass(error) or isinstance(error, ArrayNotFoundError):
+                return error
+            return self._without(place.uri, error)
+
+    def _store(self, array: str) -> Store:
+        store = open_store(array, self._task.options.storage_options)
+        return store.watched(lambda what, path: self._reads.hook(store.uri, what, path))
+
+    def _by_inventory(self, place: Place) -> _Tables | None:
+        """Read an array by a listing that is known; if that is outdated, by another."""
+        store, after = self._store(place.uri), self._task.fresh_ms
+        entries = place.entries or ()
+        known = known_store(store, entries, after)
+        return self._tables(known, None if known is store else entries)
+
+    def _tables(self, store: Store, known: tuple[Entry, ...] | None = None) -> _Tables | None:
+        options, array, began_ms = self._task.options, store.uri, now_ms()
+        # Cells can go bad while the listing stays the same.
+        noted = self._noted.get(array) if self._task.since_last else None
+        if (
+            noted is not None
+            and options.check != "deep"
+            and options.is_answered_by(noted.asked, __version__)
+            and is_unchanged(store, noted, began_ms)
+        ):
+            return None
+        times = folder_times(store) if options.sizes else None
+        opened = MeasuredArray(store, known)
+        if options.sizes and known is None:
+            opened = measure_array(store)
+        log = options.open_log(opened.store)
+        tables = array_tables(log, options, opened.entries if options.sizes else None)
+        made = {name: tables.pieces(name) for name in SCHEMAS}
+        now = note(store, log.history.listing, began_ms, times)
+        after = tables.engine_open.requests_after_maintenance if tables.engine_open else 0
+        made["operations"] = self._operations(store, known)
+        made[LAST] = [self._listing(array, made, now, after)]
+        return made
+
+    def _operations(self, store: Store, known: tuple[Entry, ...] | None) -> list[Rows]:
+        """List the changes of ours that an array keeps a record of."""
+        if known is not None and not any(entry.path.startswith(OWN) for entry in known):
+            return []
+        rows = [
+            {
+                "array": store.uri,
+                "id": one.id,
+                "time": datetime.fromtimestamp(one.at_ms / 1000, UTC),
+                "command": one.command,
+                "state": one.state,
+            }
+            for one in list_operations(open_store(store.uri, self._task.options.storage_options))
+        ]
+        return [Rows(rows)]
+
+    def _listing(
+        self, array: str, made: _Tables, noted: Noted = NOTHING, requests_after: int = 0
+    ) -> Rows:
+        """Make the row that the next run goes by."""
+        (row,) = (row for piece in made["arrays"] for row in _rows(piece))
+        findings = [row for piece in made["findings"] for row in _rows(piece)]
+        totals = totals_of(row, findings, requests_after)
+        self._totals.append(totals)
+        own = noted._replace(asked=self._asked, totals=totals.to_text())
+        return Rows([{"array": array, **own._asdict()}])
+
+    def _without(self, array: str, error: Exception) -> _Tables:
+        """Make the rows of an array that is damaged or gone."""
+        if isinstance(error, ArrayNotFoundError) and self._is_gone(array):
+            gone = "it is gone: it was there when the fleet was listed"
+            item = finding(array, UNREADABLE, "", gone, severity="warning")
+            rows = findings_rows((item,))
+            totals = totals_of_findings(rows.rows)
+            self._totals.append(totals)
+            listing = {"array": array, "asked": self._asked, "totals": totals.to_text()}
+            return {"findings": [rows], LAST: [Rows([listing])]}
+        whole = tables_of_unreadable(array, error)
+        made: dict[str, list[Piece]] = {name: [whole[name]] for name in SCHEMAS}
+        return {**made, LAST: [self._listing(array, made)]}
+
+    def _is_gone(self, array: str) -> bool:
+        try:
+            return not open_store(array, self._task.options.storage_options).exists()
+        except ChronotileError:
+            return False
+
+
+class _Reads:
+    """Counts how often each file was read."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def hook(self, array: str, operation: str, path: str) -> None:
+        if operation == "read":
+            with self._lock:
+                self.counts[f"{array}/{path}"] += 1
+
+
+def _rows(piece: Piece) -> list[dict[str, Any]]:
+    assert not isinstance(piece, Columns)
+    return rows_of(piece)

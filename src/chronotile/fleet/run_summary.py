@@ -1,0 +1,392 @@
+"""The summary of a run, its metrics for a monitoring system, and how much may be unreadable.
+
+In: rows of arrays and findings. Out: `Totals`, which can be added, and `Summary`: arrays, commits,
+findings by code, the costliest arrays, what maintenance would save; a file in the text format of
+Prometheus, as its node exporter's textfile collector reads it, which `prometheus_client` writes.
+Knows nothing of Spark.
+
+Every sample has the label `out`, so that the files of several pipelines can lie in one folder. A
+run that failed leaves the first four metrics only: alert on `chronotile_run_success`, and on the
+age of `chronotile_run_end_timestamp_seconds`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chronotile.check.findings import number_of
+from chronotile.errors import ChronotileError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+
+WORST = 10
+"""Costly arrays that a summary names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Numbers of a fleet, or of a part of it."""
+
+    arrays: int = 0
+    commits: int = 0
+    fragments: int = 0
+    measured: int = 0
+    """Arrays whose size is known: none, unless sizes were asked for."""
+    bytes: int = 0
+    """Of these arrays."""
+    log_bytes: int = 0
+    """Read of the commit logs."""
+    engine_open_requests: int = 0
+    """Requests that it takes an engine to open every array once, in a bucket."""
+    engine_requests_after: int = 0
+    """The same after commits and footers are consolidated and vacuumed."""
+    open_requests: int = 0
+    """Requests that it takes this package to open every array once."""
+    findings: tuple[tuple[str, str, int], ...] = ()
+    """(severity, code, how many), the most frequent first."""
+    worst: tuple[tuple[int, str], ...] = ()
+    """(requests of an engine's open, array), the most first."""
+
+    def to_text(self) -> str:
+        """Give the totals as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Totals:
+        """Make totals of what `to_text` gave.
+
+        >>> Totals.from_json(json.loads(Totals(arrays=2).to_text())).arrays
+        2
+        """
+        lists = {name: tuple(map(tuple, document[name])) for name in ("findings", "worst")}
+        return cls(**{**document, **lists})
+
+
+def totals_of(
+    row: Mapping[str, Any], findings: Iterable[Mapping[str, Any]], requests_after: int = 0
+) -> Totals:
+    """Make the totals of one array.
+
+    Args:
+        row: Its row of `arrays`.
+        findings: Its rows of `findings`.
+        requests_after: The requests of an engine's open after maintenance.
+
+    >>> row = {"severity": "info", "code": "x", "path": "a", "message": "m"}
+    >>> totals_of({"array": "a"}, [row]).findings
+    (('info', 'x', 1),)
+    """
+    summed = ("commits", "fragments", "bytes", "log_bytes", "engine_open_requests", "open_requests")
+    sums: dict[str, Any] = {name: row.get(name) or 0 for name in summed}
+    cost = row.get("engine_open_requests")
+    return Totals(
+        arrays=1,
+        measured=int(row.get("bytes") is not None),
+        worst=() if cost is None else ((cost, row["array"]),),
+        findings=_counted(findings),
+        engine_requests_after=requests_after,
+        **sums,
+    )
+
+
+def totals_of_findings(findings: Iterable[Mapping[str, Any]]) -> Totals:
+    """Make the totals of findings alone."""
+    return Totals(findings=_counted(findings))
+
+
+def sum_totals(parts: Iterable[Totals]) -> Totals:
+    """Add totals, of which there may be very many."""
+    every = list(parts)
+    names = [one.name for one in fields(Totals)]
+    sums: dict[str, Any] = {
+        name: sum(getattr(one, name) for one in every)
+        for name in names
+        if name not in ("findings", "worst")
+    }
+    findings = _most_frequent(row for one in every for row in one.findings)
+    return Totals(**sums, findings=findings, worst=_worst(w for one in every for w in one.worst))
+
+
+def _counted(findings: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str, int], ...]:
+    return _most_frequent(
+        (row["severity"], row["code"], number_of(row["path"], row["message"])) for row in findings
+    )
+
+
+def _most_frequent(counts: Iterable[tuple[str, str, int]]) -> tuple[tuple[str, str, int], ...]:
+    sums: Counter[tuple[str, str]] = Counter()
+    for severity, code, count in counts:
+        sums[severity, code] += count
+    return tuple((*pair, count) for pair, count in sums.most_common())
+
+
+def _worst(costs: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+    return tuple(sorted(costs, key=lambda pair: (-pair[0], pair[1]))[:WORST])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What a run did."""
+
+    out: str
+    run: str
+    """The name of the run."""
+    totals: Totals
+    read: int
+    """Arrays that were read."""
+    unchanged: int
+    """Arrays that were not read, as their listing has not changed."""
+    unreadable: int
+    """Arrays that could not be read: their rows, if there are any, are of an older run."""
+    files_read: int
+    reads: int
+    """Reads of files: one for each file, unless an array changed meanwhile."""
+    seconds: float
+    maintained: tuple[tuple[str, int], ...] = field(default=())
+    """(outcome, arrays) of maintenance, if there was any."""
+    inventory_age_s: float | None = None
+    """How old the inventory was, if the arrays were found in one."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Table -> its version, of those that got a commit."""
+    planned: tuple[str, ...] = ()
+    """What a dry run of maintenance would do, a line each."""
+
+    @property
+    def saved(self) -> int:
+        """Requests that maintenance would save, if an engine opens every array once."""
+        return self.totals.engine_open_requests - self.totals.engine_requests_after
+
+    def to_json(self) -> dict[str, Any]:
+        """One JSON object."""
+        totals = self.totals
+        return {
+            "out": self.out,
+            "run": self.run,
+            "arrays": totals.arrays,
+            "arrays_read": self.read,
+            "arrays_unchanged": self.unchanged,
+            "arrays_unreadable": self.unreadable,
+            "commits": totals.commits,
+            "fragments": totals.fragments,
+            "arrays_measured": totals.measured,
+            "bytes": totals.bytes if totals.measured else None,
+            "log_bytes": totals.log_bytes,
+            "files_read": self.files_read,
+            "reads": self.reads,
+            "seconds": round(self.seconds, 3),
+            "findings": [
+                {"severity": severity, "code": code, "count": count}
+                for severity, code, count in totals.findings
+            ],
+            "worst": [
+                {"array": array, "engine_open_requests": cost} for cost, array in totals.worst
+            ],
+            "engine_open_requests": totals.engine_open_requests,
+            "engine_open_requests_after_maintenance": totals.engine_requests_after,
+            "open_requests": totals.open_requests,
+            "maintained": dict(self.maintained),
+            "inventory_age_s": self.inventory_age_s,
+            "versions": dict(self.versions),
+            "planned": list(self.planned),
+        }
+
+
+METRICS = {
+    "chronotile_run_success": "1 if the run ended well, else 0.",
+    "chronotile_run_exit_status": "The exit status of the command.",
+    "chronotile_run_end_timestamp_seconds": "When the run ended, in seconds since the epoch.",
+    "chronotile_run_duration_seconds": "How long the run took.",
+    "chronotile_arrays": "Arrays in the tables.",
+    "chronotile_arrays_read": "Arrays that the run read.",
+    "chronotile_arrays_unchanged": "Arrays that had not changed since the last run.",
+    "chronotile_arrays_unreadable": "Arrays that could not be read.",
+    "chronotile_commits": "Commits of all arrays.",
+    "chronotile_fragments": "Fragments of all arrays.",
+    "chronotile_bytes": "Bytes of all arrays, if sizes were asked for.",
+    "chronotile_log_bytes": "Bytes of commit logs.",
+    "chronotile_files_read": "Files that the run read.",
+    "chronotile_engine_open_requests": "Requests of an engine that opens every array once.",
+    "chronotile_engine_open_requests_after_maintenance": "The same after maintenance.",
+    "chronotile_open_requests": "Requests of chronotile to open every array once.",
+    "chronotile_findings": "Findings, by severity and code.",
+    "chronotile_array_engine_open_requests": "Requests of an engine's open, the costliest arrays.",
+    "chronotile_maintenance_arrays": "Arrays that maintenance looked at, by command and outcome.",
+}
+"""Metric -> its meaning. All are gauges."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended."""
+
+    out: str
+    status: int
+    seconds: float
+    summary: Summary | None = None
+    """None if the run failed."""
+
+
+def write_metrics(path: Path, ending: Ending) -> None:
+    """Replace the file in one step.
+
+    Raises:
+        ChronotileError: `prometheus_client` is not installed.
+        StorageError: The file cannot be written.
+    """
+    try:
+        from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+    except ImportError as cause:
+        problem = "expected prometheus_client, found none: pip install 'chronotile[spark]'"
+        raise ChronotileError(str(path), problem) from cause
+    registry, gauges = CollectorRegistry(), dict[str, Gauge]()
+    for name, labels, value in _samples(ending, time.time()):
+        pairs = {"out": ending.out, **labels}
+        if name not in gauges:
+            gauges[name] = Gauge(name, METRICS[name], pairs, registry=registry)
+        clean = {key: text.encode("utf-8", "replace").decode() for key, text in pairs.items()}
+        gauges[name].labels(**clean).set(value)
+    try:
+        write_to_textfile(str(path), registry)
+    except OSError as cause:
+        problem = f"expected to write metrics, found: {cause.strerror or cause}"
+        raise StorageError(str(path), problem) from cause
+
+
+def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    """Give name, labels and value of each sample."""
+    summary = ending.summary
+    yield "chronotile_run_success", {}, int(summary is not None)
+    yield "chronotile_run_exit_status", {}, ending.status
+    yield "chronotile_run_end_timestamp_seconds", {}, round(now_s, 3)
+    yield "chronotile_run_duration_seconds", {}, round(ending.seconds, 3)
+    if summary is None:
+        return
+    totals = summary.totals
+    yield "chronotile_arrays", {}, totals.arrays
+    yield "chronotile_arrays_read", {}, summary.read
+    yield "chronotile_arrays_unchanged", {}, summary.unchanged
+    yield "chronotile_arrays_unreadable", {}, summary.unreadable
+    yield "chronotile_commits", {}, totals.commits
+    yield "chronotile_fragments", {}, totals.fragments
+    if totals.measured:
+        yield "chronotile_bytes", {}, totals.bytes
+    yield "chronotile_log_bytes", {}, totals.log_bytes
+    yield "chronotile_files_read", {}, summary.files_read
+    yield "chronotile_engine_open_requests", {}, totals.engine_open_requests
+    yield "chronotile_engine_open_requests_after_maintenance", {}, totals.engine_requests_after
+    yield "chronotile_open_requests", {}, totals.open_requests
+    for severity, code, count in totals.findings:
+        yield "chronotile_findings", {"severity": severity, "code": code}, count
+    for cost, array in totals.worst:
+        yield "chronotile_array_engine_open_requests", {"array": array}, cost
+    yield from _maintenance(summary.maintained)
+
+
+def _maintenance(
+    maintained: Iterable[tuple[str, int]],
+) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    for text, count in maintained:
+        command, _, outcome = text.partition(" ")
+        yield "chronotile_maintenance_arrays", {"command": command, "outcome": outcome}, count
+
+
+_NAMED = 3
+"""Unreadable arrays that the error names."""
+_WORDS_MAX = 300
+
+
+class Unread(NamedTuple):
+    """An array that could not be read, damaged or not."""
+
+    array: str
+    words: str
+    """The error, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A number of arrays, or a share of the fleet."""
+
+    text: str
+    """The limit as the user wrote it."""
+    count: int | None
+    share: Fraction = Fraction(0)
+
+    def of(self, total: int) -> int:
+        """Give the number of arrays that may be unreadable in a fleet of `total` arrays.
+
+        >>> [read_limit("0.001").of(total) for total in (5, 999, 1_000, 2_500)]
+        [0, 0, 1, 2]
+        """
+        return int(self.share * total) if self.count is None else self.count
+
+
+def read_limit(text: str) -> Limit:
+    """Parse a limit: `3` is a number of arrays; `0.01`, `1%` and `1/100` are shares.
+
+    Raises:
+        ChronotileError: The text is neither.
+
+    >>> read_limit("3").of(10), read_limit("25%").of(10), read_limit("1.0").of(10)
+    (3, 2, 10)
+    >>> read_limit("many")
+    Traceback (most recent call last):
+    chronotile.errors.ChronotileError: limit: expected a number of arrays or a share, found 'many'
+    """
+    if text.isascii() and text.isdigit():
+        return Limit(text=text, count=int(text))
+    try:
+        share = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share <= 1:
+        raise ChronotileError("limit", f"expected a number of arrays or a share, found {text!r}")
+    return Limit(text=text, count=None, share=share)
+
+
+MAX_UNREADABLE = read_limit("0.001")
+"""1 in 1,000: of a smaller fleet, none."""
+
+
+class UnreadableError(StorageError):
+    """Too many arrays of a fleet could not be read: the run publishes nothing."""
+
+    exit_code = 3
+
+
+def check_limit(
+    out: str, unread: Sequence[Unread], total: int, limit: Limit, *, more: int = 0
+) -> None:
+    """Refuses a run that could not read more arrays than the limit allows.
+
+    Args:
+        out: The output.
+        unread: The arrays that could not be read.
+        total: All arrays.
+        limit: The limit.
+        more: Further arrays that could not be read, of which nobody holds the names.
+
+    Raises:
+        UnreadableError: The run is above the limit.
+
+    >>> check_limit("out", [Unread("a", "503")], 5, MAX_UNREADABLE)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    chronotile.fleet.run_summary.UnreadableError: out: expected at most 0 of 5 ...
+    """
+    count = len(unread) + more
+    if count <= limit.of(total):
+        return
+    first = "; ".join(one.array for one in unread[:_NAMED])
+    others = f" and {count - _NAMED} more" if count > _NAMED else ""
+    expected = f"expected at most {limit.of(total)} of {total} arrays unreadable"
+    found = f"found {count}: {first}{others} ({unread[0].words[:_WORDS_MAX]})"
+    kept = "nothing was published, the last good tables stay"
+    raise UnreadableError(out, f"{expected} (--max-unreadable {limit.text}), {found}; {kept}")

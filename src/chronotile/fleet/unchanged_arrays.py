@@ -1,0 +1,178 @@
+"""Whether an array is as it was when an earlier run, or a stream, read it.
+
+In: a store, and what was noted. Out: `Noted`, for the next run, and a yes or no; hashes of commits,
+which a stream remembers. Lists folders and asks for sizes and times of files; opens none.
+
+A fingerprint covers every name of a listing, and size and ETag of each file that is read. On a disk
+marks are cheaper, to make and to compare: the times at which the folders changed last, and size and
+time of each file that is read, so that a folder with 1,000 fragments costs one question and not
+1,000 names.
+
+The name identifies a commit, never its time: a commit that is dated in the past is new all the
+same. A stream keeps 8 bytes of the name's hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from chronotile.errors import ChronotileError
+from chronotile.history.listing import Listing, list_array
+from chronotile.storage.place import MissingObjectError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy.typing as npt
+
+    from chronotile.history.listing import Listing
+    from chronotile.storage.store import Entry, Store
+
+
+Hashes: TypeAlias = "npt.NDArray[np.uint64]"
+"""Hashes of commits, sorted, each once."""
+Offset: TypeAlias = dict[str, Any]
+
+GRAIN_MS = 3_000
+"""A little more than the coarsest resolution of a file's time that is in use."""
+NONE = np.empty(0, np.uint64)
+
+
+def hashes(names: Iterable[str]) -> Hashes:
+    """Give the hashes of commits, in the given order.
+
+    >>> hashes(["a.wrt"]) == hashes(["b.wrt", "a.wrt"])[1]
+    array([ True])
+    """
+    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def listing_fingerprint(store: Store, listing: Listing, began_ms: int) -> str | None:
+    """Give a short text that changes with any name in a listing, and with any file that is read.
+
+    In a bucket a listing tells sizes and ETags; on a disk this asks each file that is read for its
+    size and time.
+
+    Args:
+        store: Where the array is.
+        listing: The listing of the array.
+        began_ms: When reading the array, or listing it, began.
+
+    Returns:
+        The fingerprint; None if a file was written after that time, or so shortly before that a
+        second change would leave it with the same time.
+    """
+    stamps = file_stamps(store, listing, began_ms)
+    return None if stamps is None else fingerprint_of(listing, stamps)
+
+
+def file_stamps(store: Store, listing: Listing, began_ms: int) -> dict[str, str] | None:
+    """Path of each file that is read -> its size and ETag; none if the listing tells them.
+
+    Returns:
+        None if a file was written too late, as in `listing_fingerprint`.
+    """
+    stamps: dict[str, str] = {}
+    for path in () if listing.stamps else listing.read_paths():
+        try:
+            entry = store.head(path)
+        except MissingObjectError:
+            return None
+        if entry.modified_ms is None or entry.modified_ms > began_ms - GRAIN_MS:
+            return None
+        stamps[path] = stamp_of(entry)
+    return stamps
+
+
+def stamp_of(entry: Entry) -> str:
+    """Size and ETag of a file."""
+    return f"{entry.size} {entry.etag}"
+
+
+def fingerprint_of(listing: Listing, stamps: Mapping[str, str]) -> str:
+    """Give the fingerprint of a listing, and of files with these stamps."""
+    digest = hashlib.blake2b(digest_size=16)
+    for kind in fields(listing):
+        names = getattr(listing, kind.name)
+        if isinstance(names, Sequence):
+            text = "\n".join((kind.name, *sorted(names), ""))
+            digest.update(text.encode("utf-8", "surrogatepass"))
+    lines = (f"{path} {stamp}" for path, stamp in stamps.items())
+    digest.update("\n".join(lines).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+_FILES_MAX = 64
+"""Files that a note may name; an array with more is compared by its fingerprint."""
+
+
+class Noted(NamedTuple):
+    """What a run notes of an array that it has read."""
+
+    listing: str | None = None
+    """The fingerprint of its listing; None if there are marks, or it was written just before."""
+    marks: str | None = None
+    """Times of folders and files, on a disk; None if they do not tell enough."""
+    asked: str | None = None
+    """The options that the array was read with, as JSON."""
+    totals: str | None = None
+    """What the array adds to a summary, as JSON."""
+
+
+NOTHING = Noted()
+"""Of an array that could not be read properly."""
+
+
+def note(
+    store: Store, listing: Listing, began_ms: int, times: Mapping[str, int | None] | None = None
+) -> Noted:
+    """Tell what to note of an array that was just read.
+
+    Args:
+        store: Where the array is.
+        listing: The listing that was read.
+        began_ms: When reading began.
+        times: What `listing.folder_times` gave before that, if more was read than the listing.
+    """
+    stamps, times = file_stamps(store, listing, began_ms), times or listing.folder_times
+    if stamps is None:
+        return NOTHING
+    # A folder whose time is too fresh, or that appeared meanwhile, decides nothing.
+    if (
+        not times
+        or len(stamps) > _FILES_MAX
+        or None in times.values()
+        or any(path.rpartition("/")[0] not in times for path in stamps)
+    ):
+        return Noted(fingerprint_of(listing, stamps))
+    return Noted(marks=json.dumps({"folders": dict(times), "files": stamps}))
+
+
+def is_unchanged(store: Store, noted: Noted, began_ms: int) -> bool:
+    """Tell whether an array is as it was noted.
+
+    Raises:
+        ChronotileError: The array cannot be listed.
+    """
+    if noted.marks is not None and _is_as_marked(store, json.loads(noted.marks)):
+        return True
+    if noted.listing is None:
+        return False
+    return listing_fingerprint(store, list_array(store), began_ms) == noted.listing
+
+
+def _is_as_marked(store: Store, marks: dict[str, dict[str, object]]) -> bool:
+    try:
+        if any(store.change_time(path) != time for path, time in marks["folders"].items()):
+            return False
+        files = marks["files"].items()
+        return all(stamp_of(store.head(path)) == stamp for path, stamp in files)
+    except ChronotileError:
+        return False

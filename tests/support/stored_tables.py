@@ -1,0 +1,28 @@
+"""The Delta tables that a run has left, read by `deltalake` itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+
+def stored(folder: Path | str, options: dict[str, str] | None = None) -> pa.Table:
+    """Read a table at its last version."""
+    given = None if options is None else {"allow_http": "true", **options}
+    return DeltaTable(str(folder), storage_options=given).to_pyarrow_table()
+
+
+def version(folder: Path | str) -> int:
+    """Tell the last version of a table."""
+    return int(DeltaTable(str(folder)).version())
+
+
+def files(folder: Path | str) -> set[str]:
+    """Name the files that count."""
+    return set(DeltaTable(str(folder)).file_uris())
