@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Plan
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
-    from chronotile.dataset.member_list import Member
-    from chronotile.dataset.member_tree import Node
+    from chronotile.dataset.member_tree import Member, Node
     from chronotile.dataset.moments import WholeState
     from chronotile.dataset.open_dataset import Dataset, DatasetView
     from chronotile.dataset.over_members import MemberPlan
@@ -392,13 +391,13 @@ class Group(Handle[GroupReport]):
         exclusive: bool = False,
         **of_group: Unpack[OfGroup],
     ) -> GroupReport:
-        from chronotile.dataset.over_members import change_members, plan_members
+        from chronotile.dataset.over_members import plan_members
 
         if not how.get("dry_run"):
             self._settle(exclusive=exclusive)
         dataset, given = self.dataset, self._with_moments(options)
         if of_group.get("mended"):
-            from chronotile.dataset.mended_lists import as_mended
+            from chronotile.dataset.open_dataset import as_mended
 
             dataset = as_mended(dataset)
         own_options: dict[str, Any] = {}
@@ -414,6 +413,23 @@ class Group(Handle[GroupReport]):
             outside=how.get("outside", False),
             pattern=how.get("member"),
         )
+        all_or_none = of_group.get("all_or_none", False)
+        return self._carry_out(dataset, command, planned, options, how, all_or_none=all_or_none)
+
+    def _carry_out(
+        self,
+        dataset: Dataset,
+        command: str,
+        planned: list[MemberPlan],
+        options: Mapping[str, Any],
+        how: How,
+        *,
+        all_or_none: bool = True,
+        **more: Any,
+    ) -> GroupReport:
+        """Carry out the plans of some members; `more` is for `change_members`."""
+        from chronotile.dataset.over_members import change_members
+
         try:
             return change_members(
                 dataset,
@@ -421,8 +437,9 @@ class Group(Handle[GroupReport]):
                 planned,
                 who_asks(options, how),
                 dry_run=how.get("dry_run", False),
-                all_or_none=of_group.get("all_or_none", False),
+                all_or_none=all_or_none,
                 before=how.get("before"),
+                **more,
             )
         finally:
             self._read_again()
@@ -430,13 +447,13 @@ class Group(Handle[GroupReport]):
     def _settle(self, *, exclusive: bool = True) -> None:
         """Finish or take back what changes that were broken off have left, in all members."""
         from chronotile.change.undo import settle
-        from chronotile.dataset.mended_lists import as_mended
-        from chronotile.dataset.over_members import targets
+        from chronotile.dataset.open_dataset import as_mended
+        from chronotile.dataset.over_members import arrays_and_groups
 
         try:
-            found = list(targets(self.dataset, groups=True))
+            found = list(arrays_and_groups(self.dataset, groups=True))
         except BadFileError:  # a damaged list must not stop the repair of it
-            found = list(targets(as_mended(self.dataset), groups=True))
+            found = list(arrays_and_groups(as_mended(self.dataset), groups=True))
         for target in found:
             settle(target.store, self.key, exclusive=exclusive)
         self._read_again()
@@ -460,31 +477,6 @@ class Group(Handle[GroupReport]):
                 given[name] = self.dataset.moment(value)
         return given
 
-    def _change_as_planned(
-        self,
-        command: str,
-        planned: list[MemberPlan],
-        options: Mapping[str, Any],
-        how: How,
-        undoes: str | None = None,
-    ) -> GroupReport:
-        """Carry out the plans of some members: all or none."""
-        from chronotile.dataset.over_members import change_members
-
-        try:
-            return change_members(
-                self.dataset,
-                command,
-                planned,
-                who_asks(options, how),
-                dry_run=how.get("dry_run", False),
-                all_or_none=True,
-                undoes=undoes,
-                before=how.get("before"),
-            )
-        finally:
-            self._read_again()
-
     def _refuse_member(self, how: How) -> None:
         if how.get("member") is not None:
             problem = "expected a change of some members, as members are named, found one of all"
@@ -502,7 +494,7 @@ class Group(Handle[GroupReport]):
         """Bring back the rows that one delete or update of a member hides."""
         from glob import escape
 
-        from chronotile.dataset.undelete_member import find_holder
+        from chronotile.dataset.undo_members import find_holder
         from chronotile.rows.ways_back import plan_undelete_any_way
 
         self._refuse_member(how)
@@ -534,7 +526,9 @@ class Group(Handle[GroupReport]):
             raise RefusedError(self.uri, f"{problem}; chronotile operations {self.uri} lists all")
         else:
             place, planned = plan_undo_report_of_members(self.dataset, wanted)
-        return self._change_as_planned("undo", planned, {"operation": place}, how, undoes=place)
+        return self._carry_out(
+            self.dataset, "undo", planned, {"operation": place}, how, undoes=place
+        )
 
     def publish(
         self,
@@ -547,25 +541,28 @@ class Group(Handle[GroupReport]):
         **how: Unpack[How],
     ) -> GroupReport:
         """Make what is staged for members visible in all at one moment; see `Handle.publish`."""
-        from chronotile.dataset.publish_members import publish_members
+        from chronotile.dataset.publish_members import plan_publish_members
 
         places = [staging] if isinstance(staging, str) else list(staging)
         options = {"at": at, "own_times": own_times, "again": again, "allow_hidden": allow_hidden}
         if not how.get("dry_run"):
             self._settle()
-        try:
-            return publish_members(
-                self.dataset,
-                places,
-                who_asks({"staging": places, **options}, how),
-                dry_run=how.get("dry_run", False),
-                outside=how.get("outside", False),
-                pattern=how.get("member"),
-                before=how.get("before"),
-                **self._with_moments(options),
-            )
-        finally:
-            self._read_again()
+        publication = plan_publish_members(
+            self.dataset,
+            places,
+            outside=how.get("outside", False),
+            pattern=how.get("member"),
+            **self._with_moments(options),
+        )
+        return self._carry_out(
+            self.dataset,
+            "publish",
+            publication.planned,
+            {"staging": places, **options},
+            how,
+            notes=publication.notes,
+            carry_out=publication.carry_out,
+        )
 
     def clone(
         self,
@@ -595,7 +592,9 @@ class Group(Handle[GroupReport]):
         self._refuse_member(how)
         outside = how.get("outside", False)
         planned = plan_tag_group(self.dataset, name, at=at, move=move, outside=outside)
-        return self._change_as_planned("tag", planned, {"name": name, "at": at, "move": move}, how)
+        return self._carry_out(
+            self.dataset, "tag", planned, {"name": name, "at": at, "move": move}, how
+        )
 
     def untag(self, name: str, **how: Unpack[How]) -> GroupReport:
         """Take a tag of the group away; see `Handle.untag`."""
@@ -603,7 +602,7 @@ class Group(Handle[GroupReport]):
 
         self._refuse_member(how)
         planned = plan_untag_group(self.dataset, name, outside=how.get("outside", False))
-        return self._change_as_planned("tag", planned, {"name": name}, how)
+        return self._carry_out(self.dataset, "tag", planned, {"name": name}, how)
 
 
 def _usage_below(path: str, used: Usage) -> Usage:

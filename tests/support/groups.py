@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from support.corpus_cases import CASES
 
+import chronotile as ct
 from chronotile.format.groups import GroupEntry, encode_details
 from chronotile.format.names import new_name
 
@@ -34,3 +35,14 @@ def put_list(group: Path, at: int, *entries: GroupEntry, version: int = 2) -> Pa
 def put_array(place: Path, case: str = "bare") -> None:
     """An array out of the corpus."""
     shutil.copytree(CASES[case].array, place)
+
+
+def found_in(group: Path) -> dict[str, str]:
+    """Give the kind of what is at the place of each member, by its path."""
+    return {node.path: node.found for node in ct.open_dataset(str(group)).tree()}
+
+
+def codes_of(group: Path, as_of: int | None = None) -> list[tuple[str, str, str]]:
+    """Give the code, severity and path of each finding."""
+    found = ct.open_dataset(str(group)).check(as_of=as_of)
+    return sorted((item.code, item.severity, item.path) for item in found)

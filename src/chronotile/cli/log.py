@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from chronotile.cli.options import Access
-    from chronotile.dataset.dataset_events import MemberEvent, Told
-    from chronotile.dataset.follow_members import DatasetFollowing
+    from chronotile.dataset.dataset_events import DatasetEvents, DatasetFollowing, MemberEvent
     from chronotile.format.timestamps import Moment
     from chronotile.group import Group
     from chronotile.log import Following, Log
@@ -433,7 +432,7 @@ class GroupLogReport:
 
     group: str
     arrays: int
-    history: Told
+    history: DatasetEvents
     limit: int | None
     oneline: bool
     reverse: bool
@@ -524,8 +523,7 @@ def _group_log(
     every: float,
 ) -> GroupLogReport:
     """Report on the history of a group and of everything in it."""
-    from chronotile.dataset.dataset_events import member_events
-    from chronotile.dataset.follow_members import DatasetFollowing
+    from chronotile.dataset.dataset_events import DatasetFollowing, member_events
     from chronotile.show.output import progress
 
     asked: dict[str, Any] = {"pattern": pattern, "sizes": size is not False}
@@ -533,7 +531,7 @@ def _group_log(
     with progress("reading members"):
         if follow:
             following = DatasetFollowing(place.dataset.reopened, window, **asked)
-            history = following.told
+            history = following.history
         else:
             history = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
     return GroupLogReport(

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.cli.options import Access
     from chronotile.dataset.member_tree import Node
-    from chronotile.dataset.members_table import MemberRow
     from chronotile.dataset.moments import WholeState
+    from chronotile.dataset.open_dataset import MemberRow
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.log import Log
@@ -598,7 +598,7 @@ def members(group: str, as_of: Any, no_size: bool, access: Access) -> MembersTre
     A member that is not there, or that is no array any more, is named as such. A group that holds
     itself is listed once, and not followed.
     """
-    from chronotile.dataset.members_table import member_rows
+    from chronotile.dataset.open_dataset import member_rows
     from chronotile.format.timestamps import now_ms
     from chronotile.show.output import progress
 

@@ -1,6 +1,6 @@
-"""Checks of a group: its lists of members, and whether each member is where the group says.
+"""Checks of a group: its lists of members, its tags, and the place of each member.
 
-In: a dataset. Out: findings. Of the arrays it asks `check` itself; changes nothing.
+In: a dataset. Out: findings. Leaves the checks of an array to `check`; changes nothing.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from chronotile.change.repair_group import is_passed_over
 from chronotile.check.check_array import check, group_metadata
 from chronotile.check.findings import SEALED, SEVERITIES, Finding, count_text, finding, wrong_key
+from chronotile.check.tags import doubtful_tags, unreadable_tags
 from chronotile.check.unread_arrays import unreadable
-from chronotile.dataset.check_tags import check_tags
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
@@ -50,7 +50,7 @@ def check_dataset(
     try:
         dataset.tree(now)
     except ChronotileError:
-        return tuple(findings)  # which say why nobody knows the members
+        return tuple(findings)  # they say why the members are not known
     for node, log in dataset.read_logs(now):
         if isinstance(log, ChronotileError):
             findings.append(unreadable(node.uri, log))
@@ -60,7 +60,7 @@ def check_dataset(
 
 
 def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
-    """The findings on a group and on the groups in it, without those on arrays."""
+    """Check a group and the groups in it, without the arrays."""
     own = [*_lists(dataset.group), *group_metadata(dataset.store, dataset.group)]
     yield from own
     try:
@@ -102,7 +102,7 @@ def _lists(history: GroupHistory) -> Iterator[Finding]:
         try:
             members_at(history, 0, MAX_TIMESTAMP)
         except ChronotileError as error:
-            hint = "write the group's members anew with one engine"
+            hint = "write the group's members again with one engine"
             yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint=hint)
     seen = len(files_at(history, 0, MAX_TIMESTAMP))
     if seen >= MANY_LISTS:
@@ -120,7 +120,7 @@ def _members(
     for node in members:
         twin = _twin(node, store, beside)
         if twin is not None:
-            message = f"{node.path} is said to be at {node.member.stored_uri}, and {twin} is here"
+            message = f"{node.path} is listed at {node.member.stored_uri}, and {twin} is here"
             yield finding(uri, "member-elsewhere", twin, f"{message}: was the group copied?")
         if node.found in _GONE:
             message = f"{node.path} {_GONE[node.found]}: {node.member.stored_uri}"
@@ -135,7 +135,7 @@ def _members(
 
 
 def _twin(node: Node, store: Store, beside: dict[str, str]) -> str | None:
-    """The folder in the group that a member was copied with, if its URI leads elsewhere."""
+    """Find the folder of a copied member in a copied group, if its URI leads elsewhere."""
     if node.member.is_relative or node.store is None or node.store.place.is_below(store.place):
         return None
     last = node.store.place.root.rpartition("/")[2]
@@ -150,7 +150,7 @@ def _strays(uri: str, store: Store, places: set[str], beside: dict[str, str]) ->
 
 
 def _folders(store: Store) -> dict[str, str]:
-    """The arrays and groups that lie right in a group's folder: name -> what it is."""
+    """List the arrays and groups right in a group's folder: name -> its kind."""
     names = [name for name in store.list_dir().folders if not name.startswith("__")]
 
     def kind(name: str) -> str | None:
@@ -165,7 +165,7 @@ def _folders(store: Store) -> dict[str, str]:
 
 
 def check_as_of(dataset: Dataset, moment: int) -> tuple[Finding, ...]:
-    """Whether the dataset can be read whole at a moment: which members have no state, or a part.
+    """Find the members that cannot be read whole at a moment.
 
     Raises:
         ChronotileError: The group's own list of members cannot be read.
@@ -215,3 +215,19 @@ def _as_of(node: Node, span: Span, moment: int, group: str) -> Iterator[Finding]
             )
             path = f"__fragments/{gap.fragment}"
             yield finding(node.uri, "as-of-partial", path, message, place=group)
+
+
+def check_tags(dataset: Dataset) -> Iterator[Finding]:
+    """Check the tags of a group and of the groups in it; reads members only if there is a tag.
+
+    The check of an array finds the tags that the array knows itself.
+    """
+    for group in (dataset, *dataset.inner()):
+        tags = group.known_tags
+        yield from doubtful_tags(group.uri, tags)
+        if not tags.own:
+            continue
+        for node, log in group.read_logs():
+            # The check of its group reports an array that cannot be read.
+            if not isinstance(log, ChronotileError) and node.store is not None:
+                yield from unreadable_tags(node.store, log.rules, tags.own, group.uri)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.clone import clone
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
-from chronotile.dataset.over_members import GroupReport, Outcome
+from chronotile.dataset.over_members import GroupReport, MemberOutcome
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
@@ -43,7 +43,7 @@ def clone_members(
     dry_run: bool = False,
     **options: Any,
 ) -> GroupReport:
-    """Makes a dataset that shows what an open of every member at a moment shows.
+    """Make a dataset that shows what an open of every member at a moment shows.
 
     Args:
         dataset: The group.
@@ -68,7 +68,7 @@ def clone_members(
     window["end"] = now_ms() if end is None else dataset.moment(end)
     left_out = _left_out(dataset, arrays, tuple(without))
 
-    def made(*, dry: bool) -> tuple[Outcome, ...]:
+    def made(*, dry: bool) -> tuple[MemberOutcome, ...]:
         return tuple(
             _cloned(
                 dataset,
@@ -97,7 +97,7 @@ def clone_members(
 def _left_out(
     dataset: Dataset, arrays: list[Node], without: tuple[str, ...]
 ) -> dict[str, list[str]]:
-    """Path of a member -> the names of its commits that are left out."""
+    """Map the path of a member to the names of its commits that are left out."""
     if not without:
         return {}
     holders: dict[str, list[str]] = {}
@@ -115,21 +115,21 @@ def _left_out(
     return found
 
 
-def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> Outcome:
+def _cloned(dataset: Dataset, node: Node, target: Store, **options: Any) -> MemberOutcome:
     assert node.store is not None  # an array was found there
     there = _below(dataset.store, node.store, target)
     report = clone(node.store, there, dataset.key, **options)
-    return Outcome(path=node.path, array=there.uri, report=report)
+    return MemberOutcome(path=node.path, array=there.uri, report=report)
 
 
 def _below(root: Store, inner: Store, target: Store) -> Store:
-    """The place in the clone of a folder of the dataset."""
+    """Give the place in the clone of a folder of the dataset."""
     path = inner.place.root[len(root.place.root) :].strip("/")
     return target.at(target.place.child(path))
 
 
 def _clone_group(source: Store, target: Store, dataset: Dataset, end: Moment | None) -> None:
-    """Copies the lists of members and the metadata of a group, its marker last."""
+    """Copy the lists of members and the metadata of a group, its marker last."""
     last = None if end is None else dataset.moment(end)
     transfer = Transfer(source, target, "copy")
     transfer.make_root((GROUP, META))

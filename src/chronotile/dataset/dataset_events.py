@@ -1,7 +1,8 @@
-"""What happened in a dataset: the events of all members in one order of time.
+"""The events of all members of a dataset, in one order of time, and new ones as they come.
 
 In: a dataset. Out: the events of every array, each with its member, and of every list of members;
-one by one, or as a table. Finds no words for arrays: `show.story` does.
+one by one, or as a table. Does not describe what happened in an array: `show.story` does. Never
+waits: the caller of `DatasetFollowing` decides when to look.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from chronotile.change.operations import tell_operations
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
+from chronotile.history.log_watch import WATCHED_IN_ARRAYS, WATCHED_IN_GROUPS, LogWatch
 from chronotile.history.text_columns import with_times
 from chronotile.show.events import Event, events_table
 from chronotile.show.operation_words import Operations
 from chronotile.show.story import EventFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.format.groups import GroupEntry
     from chronotile.history.group_reading import GroupHistory
+    from chronotile.storage.store import Store
 
 
 class MemberEvent(NamedTuple):
@@ -38,11 +41,11 @@ class MemberEvent(NamedTuple):
     event: Event
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, as `log --json` prints it."""
+        """Give the JSON form, as `log --json` prints it."""
         return {"member": self.member, "array": self.array, **self.event.to_dict()}
 
 
-class Told(NamedTuple):
+class DatasetEvents(NamedTuple):
     """The events of a dataset, and the members that could not be read."""
 
     events: tuple[MemberEvent, ...]
@@ -91,8 +94,8 @@ def member_events(
     reverse: bool = False,
     only: Container[str] | None = None,
     undone: bool = True,
-) -> Told:
-    """The events of all members, the newest first.
+) -> DatasetEvents:
+    """Find the events of all members, the newest first.
 
     Args:
         dataset: The group.
@@ -142,7 +145,7 @@ def member_events(
             parts |= {(path, id_): around for id_, around in known.group_of.items()}
     found.sort(key=_order, reverse=not reverse)
     operations.sort(key=_order, reverse=True)
-    return Told(tuple(found), errors, tuple(operations), parts)
+    return DatasetEvents(tuple(found), errors, tuple(operations), parts)
 
 
 def dataset_events(
@@ -157,12 +160,12 @@ def dataset_events(
     Raises:
         ChronotileError: A member cannot be read.
     """
-    told = member_events(dataset, window, pattern=pattern, sizes=sizes)
-    for error in told.errors.values():
+    history = member_events(dataset, window, pattern=pattern, sizes=sizes)
+    for error in history.errors.values():
         raise error
-    table = with_times(events_table(one.event for one in told.events))
-    members = pa.array([one.member for one in told.events], pa.string())
-    arrays = pa.array([one.array for one in told.events], pa.string())
+    table = with_times(events_table(one.event for one in history.events))
+    members = pa.array([one.member for one in history.events], pa.string())
+    arrays = pa.array([one.array for one in history.events], pa.string())
     return table.add_column(0, "member", members).add_column(1, "array", arrays)
 
 
@@ -171,7 +174,7 @@ def _order(one: MemberEvent) -> tuple[int, int, str, str]:
 
 
 def _lists(history: GroupHistory, window: EventFilter) -> Iterator[Event]:
-    """Each list of members, and what it changed."""
+    """Make an event of each list of members, with the changes that it made."""
     before: dict[str, GroupEntry] = {}
     for file in history.files:
         after = dict(before)
@@ -201,4 +204,94 @@ def _words(before: dict[str, GroupEntry], after: dict[str, GroupEntry]) -> str:
         if keys:
             few = ", ".join(keys[:5]) + (f" and {len(keys) - 5:,} more" if len(keys) > 5 else "")
             parts.append(f"{word} {few}")
-    return "; ".join(parts) or f"told its {count_text(len(after), 'member')} anew"
+    return "; ".join(parts) or f"wrote its {count_text(len(after), 'member')} again"
+
+
+class DatasetFollowing:
+    """New events of a dataset; a look reads only the members that have changed."""
+
+    def __init__(
+        self,
+        open_again: Callable[[], Dataset],
+        window: EventFilter,
+        *,
+        pattern: str | None = None,
+        sizes: bool = True,
+    ) -> None:
+        """Find the events so far.
+
+        Args:
+            open_again: Opens the group.
+            window: The events to show.
+            pattern: Only members whose path fits.
+            sizes: Add up the files of each array.
+        """
+        self._open, self._window, self._pattern, self._sizes = open_again, window, pattern, sizes
+        self._watches: dict[str, LogWatch] = {}
+        dataset = open_again()
+        self._watch(dataset)
+        self.history = member_events(dataset, window, pattern=pattern, sizes=sizes, reverse=True)
+        """What is known at the first look, the oldest first."""
+        self._seen = {
+            _identity(one) for one in self.history.events if one.event.reason != "uncommitted"
+        }
+
+    def look(self) -> list[MemberEvent]:
+        """Find the events that have come since the last look.
+
+        Raises:
+            ChronotileError: The group cannot be read now; a later look gives what this one missed.
+        """
+        changed = {place for place, watch in self._watches.items() if watch.has_changed()}
+        if not changed:
+            return []
+        try:
+            dataset = self._open()
+            changed |= self._watch(dataset)
+            history = self._tell(dataset, changed)
+        except BaseException:
+            self._forget(changed)
+            raise
+        lost = {node.uri for node in dataset.tree() if node.path in history.errors}
+        self._forget(lost)
+        fresh = [one for one in history.events if _identity(one) not in self._seen]
+        fresh = [one for one in fresh if one.event.reason != "uncommitted"]
+        self._seen.update(map(_identity, fresh))
+        return fresh
+
+    def _tell(self, dataset: Dataset, changed: set[str]) -> DatasetEvents:
+        return member_events(
+            dataset,
+            self._window,
+            pattern=self._pattern,
+            sizes=self._sizes,
+            reverse=True,
+            only=changed,
+        )
+
+    def _forget(self, places: set[str]) -> None:
+        for place in places & self._watches.keys():
+            self._watches[place].forget()
+
+    def _watch(self, dataset: Dataset) -> set[str]:
+        """Watch the places that are not watched yet, and give them."""
+        before = set(self._watches)
+        stores: dict[str, tuple[Store, tuple[str, ...]]] = {
+            dataset.uri: (dataset.store, WATCHED_IN_GROUPS)
+        }
+        for node in dataset.tree():
+            if node.store is not None and node.found in ("array", "group"):
+                stores[node.uri] = (
+                    node.store,
+                    WATCHED_IN_ARRAYS if node.found == "array" else WATCHED_IN_GROUPS,
+                )
+        for place, (store, folders) in stores.items():
+            if place not in before:
+                self._watches[place] = LogWatch(store, folders)
+        for place in before - stores.keys():
+            del self._watches[place]
+        return set(self._watches) - before
+
+
+def _identity(one: MemberEvent) -> tuple[str, str, str]:
+    return one.member, one.event.kind, one.event.name

@@ -1,32 +1,158 @@
 """The members of a group and of the groups in it, each looked up where it lies.
 
-In: a group that was read, and a moment. Out: `Node`s, a group before its members: what each member
-is, and whether that is there. Lists the folder of each member once; reads no array.
+In: a group that was read, and a moment. Out: `Member`s, as the lists of members name them, and
+`Node`s, a group before its members: what is at the place of each. Lists the folder of each member
+once; reads no array.
 
-A group that holds itself, directly or not, is told once and not followed. A place that two members
-name is told twice, and counts once: the second is `doubled`.
+The URI of a member is text from a file. A relative one stays below its group: `..` is refused. An
+absolute one may lie in another bucket or folder, which groups allow: it is a place to read from.
+Nothing is written there unless the caller asks for it (`over_members`). Storage options go along
+only to the same kind of storage: they may hold secrets.
+
+A group that holds itself, directly or not, is listed once and not followed. A place that two
+members name is listed twice and counts once: the second is `doubled`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from chronotile.dataset.member_list import member_at
-from chronotile.errors import ArrayNotFoundError, ChronotileError
+import pyarrow as pa
+
+from chronotile.errors import (
+    ArrayNotFoundError,
+    BadNameError,
+    ChronotileError,
+    StorageError,
+    printable,
+)
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.listing import is_array, is_group
+from chronotile.storage.place import Place, find_place, plain_names
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import members_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from chronotile.dataset.member_list import Member
+    from chronotile.format.groups import GroupEntry
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Folder, Store
 
-Found: TypeAlias = Literal[
+
+def member_store(group: Store, entry: GroupEntry) -> Store:
+    """Open the store of a member.
+
+    Raises:
+        BadNameError: A relative URI leaves its group.
+        StorageError: An absolute one is none, or of a storage that this package does not know.
+
+    >>> from chronotile.format.groups import GroupEntry
+    >>> from chronotile.storage.store import open_store
+    >>> group = open_store("memory://lake/soma")
+    >>> member_store(group, GroupEntry("obs", "obs", "array", is_relative=True)).uri
+    'memory://lake/soma/obs'
+    >>> member_store(group, GroupEntry("../x", None, "array", is_relative=True))
+    Traceback (most recent call last):
+    chronotile.errors.BadNameError: memory://lake/soma: expected a path below it, found '../x'
+    """
+    if entry.is_relative:
+        path = entry.uri.strip("/")
+        place = group.place.child(path) if path else group.place
+    else:
+        place = _absolute(entry.uri, group.uri)
+    return group.at(place)
+
+
+def _absolute(uri: str, where: str) -> Place:
+    if "://" not in uri and not uri.startswith("/"):
+        # The engine would take it as below the folder that its process happens to be in.
+        problem = "expected an absolute URI of a member, found one that depends on a folder"
+        raise BadNameError(where, f"{problem}: {printable(uri[:200])!r}")
+    if ".." in uri.split("/"):
+        raise BadNameError(where, f"expected a URI without '..', found {printable(uri[:200])!r}")
+    try:
+        return find_place(uri)
+    except StorageError as error:
+        raise StorageError(where, f"{error.problem}, as the URI of a member") from error
+
+
+class Member(NamedTuple):
+    """A member of one group."""
+
+    name: str | None
+    kind: str
+    """What it was when it was added: `array`, `group` or `invalid`."""
+    uri: str
+    """Where it is; as it is stored, if that cannot be followed."""
+    stored_uri: str
+    is_relative: bool
+    group: str
+    """Where its group lies."""
+
+    @property
+    def title(self) -> str:
+        """Its name, else the last part of its URI.
+
+        >>> Member(None, "array", "s3://a/b", "b", True, "s3://a").title
+        'b'
+        """
+        return self.stored_uri.rstrip("/").rpartition("/")[2] if self.name is None else self.name
+
+
+SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("uri", pa.string()),
+        ("stored_uri", pa.string()),
+        ("is_relative", pa.bool_()),
+    ]
+)
+"""Members as a table: the fields of `Member`, less the group's place."""
+
+
+class Members(tuple[Member, ...]):
+    """The members of one group, in the order of their keys."""
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> pa.Table:
+        """All of them, a row each: name, kind, uri, stored_uri, is_relative."""
+        columns = [*zip(*self, strict=True)] or [()] * len(SCHEMA)
+        return pa.table([*columns[: len(SCHEMA)]], schema=SCHEMA)
+
+
+def direct_members(store: Store, history: GroupHistory, end: int) -> Members:
+    """Give the members of one group at a moment; no look at the storage.
+
+    Raises:
+        ChronotileError: A list of members cannot be read.
+    """
+    entries = members_at(history, 0, end).values()
+    if not all(one.is_relative for one in entries) or plain_names([e.uri for e in entries]) is None:
+        return Members(member_at(store, entry)[0] for entry in entries)
+    # Nearly all groups are like this: a name below the group needs no closer look.
+    below, group = f"{store.uri.rstrip('/')}/", store.uri
+    return Members([Member(e.name, e.kind, below + e.uri, e.uri, True, group) for e in entries])
+
+
+def member_at(group: Store, entry: GroupEntry) -> tuple[Member, Store | ChronotileError]:
+    """Make a member of an entry, with its place or why that may not be followed."""
+    place: Store | ChronotileError
+    try:
+        place = member_store(group, entry)
+        uri = place.uri
+    except ChronotileError as error:
+        place, uri = error, entry.uri
+    member = Member(entry.name, entry.kind, uri, entry.uri, entry.is_relative, group.uri)
+    return member, place
+
+
+NodeKind: TypeAlias = Literal[
     "array", "group", "missing", "neither", "cyclic", "doubled", "refused", "unreadable"
 ]
 """What is at the place of a member. `neither`: a folder that is no array and no group; `refused`:
@@ -47,7 +173,7 @@ class Node:
     """The titles of the groups around it and its own, with slashes between them."""
     depth: int
     member: Member
-    found: Found
+    found: NodeKind
     problem: str = ""
     """Why it is not followed, in words."""
     store: Store | None = field(default=None, repr=False)
@@ -55,7 +181,7 @@ class Node:
     history: GroupHistory | None = field(default=None, repr=False)
     """Of a group."""
     is_inside: bool = True
-    """Whether it lies in the folder of the dataset."""
+    """True if it lies in the folder of the dataset."""
 
     @property
     def uri(self) -> str:
@@ -63,13 +189,13 @@ class Node:
         return self.member.uri
 
     def fits(self, pattern: str | None) -> bool:
-        """Whether its path fits a pattern such as `ms/*/X`; every path fits none."""
+        """Return True if its path fits a pattern such as `ms/*/X`, or if there is none."""
         return pattern is None or fnmatchcase(self.path, pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What was found at the places of members, so that no place is listed or read twice."""
+    """Folders and groups at the places of members, so that none is listed or read twice."""
 
     folders: dict[str, Folder | ChronotileError] = field(default_factory=dict)
     groups: dict[str, GroupHistory] = field(default_factory=dict)
@@ -83,23 +209,23 @@ def walk(
     *,
     nested: bool = True,
 ) -> Iterator[Node]:
-    """Looks up the members of a group at a moment, and of every group in it.
+    """Look up the members of a group at a moment, and of every group in it.
 
     Args:
         root: The group.
-        history: What was read of it.
+        history: Its lists of members.
         end: The moment.
-        looked_up: What is known from another moment.
+        looked_up: Folders and groups that were read for another moment.
         nested: Go into the groups that are members.
 
     Raises:
         ChronotileError: The root's own list of members cannot be read.
     """
-    search = _Search(root, history.key, end, looked_up or LookedUp(), nested)
-    yield from search.members(root, history, "", (root.uri,))
+    walker = _Walk(root, history.key, end, looked_up or LookedUp(), nested)
+    yield from walker.members(root, history, "", (root.uri,))
 
 
-class _Search:
+class _Walk:
     def __init__(
         self, root: Store, key: bytes | None, end: int, looked_up: LookedUp, nested: bool
     ) -> None:
@@ -122,7 +248,7 @@ class _Search:
     def _listed(
         self, placed: Sequence[tuple[Member, Store | ChronotileError]]
     ) -> Iterator[Folder | ChronotileError]:
-        """The folder of each member, or why there is none."""
+        """List the folder of each member, or say why there is none."""
         known = self.looked_up.folders
         stores = {p.uri: p for _, p in placed if not isinstance(p, ChronotileError)}
         new = [store for uri, store in stores.items() if uri not in known]
@@ -133,7 +259,8 @@ class _Search:
 
     def _group(self, node: Node, place: Store, above: tuple[str, ...]) -> Iterator[Node]:
         if len(above) > MOST_NESTED:
-            yield _changed(node, "unreadable", f"it lies in more than {MOST_NESTED} groups")
+            problem = f"it lies in more than {MOST_NESTED} groups"
+            yield replace(node, found="unreadable", problem=problem)
             return
         try:
             groups = self.looked_up.groups
@@ -142,17 +269,9 @@ class _Search:
             inner = (*above, place.uri)
             below = list(self.members(place, history, node.path, inner)) if self.nested else []
         except ChronotileError as error:
-            yield _changed(node, "unreadable", error.problem)
+            yield replace(node, found="unreadable", problem=error.problem)
             return
-        yield Node(
-            path=node.path,
-            depth=node.depth,
-            member=node.member,
-            found="group",
-            store=place,
-            history=history,
-            is_inside=node.is_inside,
-        )
+        yield replace(node, history=history)
         yield from below
 
     def _node(
@@ -180,7 +299,7 @@ class _Search:
         place: Store | ChronotileError,
         folder: Folder | ChronotileError,
         above: tuple[str, ...],
-    ) -> tuple[Found, str]:
+    ) -> tuple[NodeKind, str]:
         if isinstance(place, ChronotileError):
             return "refused", place.problem
         if place.uri in above:
@@ -196,18 +315,6 @@ class _Search:
             return "doubled", "another member names the same place"
         self.seen.add(place.uri)
         return ("array" if is_array(folder) else "group"), ""
-
-
-def _changed(node: Node, found: Found, problem: str) -> Node:
-    return Node(
-        path=node.path,
-        depth=node.depth,
-        member=node.member,
-        found=found,
-        problem=problem,
-        store=node.store,
-        is_inside=node.is_inside,
-    )
 
 
 def _folder(place: Store) -> Folder | ChronotileError:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """What the log of one array says about the times at which it can be read."""
+    """The times at which one array can be read, by its log."""
 
     created: int
     changes: frozenset[int]
@@ -53,12 +53,12 @@ class WholeState(NamedTuple):
     """The arrays that changed at `t`, by their paths."""
 
     def to_dict(self) -> dict[str, object]:
-        """The JSON form, as `moments --json` prints it."""
+        """Give the JSON form, as `moments --json` prints it."""
         return self._asdict() | {"changed": list(self.changed)}
 
 
 def span_of(log: Log) -> Span:
-    """Tells when an array was created and changed, and at which times it is not whole."""
+    """Find when an array was created and changed, and at which times it is not whole."""
     history = log.history
     starts = [0 if item.name is None else item.name.t1 for item in history.schemas]
     changes = set(starts)
@@ -76,7 +76,7 @@ def span_of(log: Log) -> Span:
 
 
 def purges_of(log: Log) -> Iterator[Gap]:
-    """The stretches at which rows that a later delete removed may be missing already."""
+    """Find the stretches at which rows that a later delete removed may be missing already."""
     table, rules = log.history.table, log.rules
     rows = rules.fragments[~rules.missing]
     merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
@@ -84,8 +84,8 @@ def purges_of(log: Log) -> Iterator[Gap]:
         return
     facts = log.fragments(names=[table.name(row) for row in merged.tolist()], sizes=False)
     columns = ("name", "t1", "has_delete_metadata", "applied_deletes")
-    told = zip(*(facts[one].to_pylist() for one in columns), strict=True)
-    for name, first, notes, applied in told:
+    rows_of_facts = zip(*(facts[one].to_pylist() for one in columns), strict=True)
+    for name, first, notes, applied in rows_of_facts:
         times = [known.t2 for text in applied or () if (known := try_parse(text)) is not None]
         last = max(times, default=0)
         if notes is False and last > first:
@@ -93,7 +93,7 @@ def purges_of(log: Log) -> Iterator[Gap]:
 
 
 def find_moments(dataset: Dataset) -> tuple[WholeState, ...]:
-    """Finds the stretches of time at which every member can be read whole, in order.
+    """Find the stretches of time at which every member can be read whole, in order.
 
     A moment at which the dataset has no array is none of them.
 
@@ -157,8 +157,8 @@ def _whole(
         if not arrays or lost or not all(_is_whole(spans[uri], moment) for uri in arrays):
             continue
         until = None if after == MAX_TIMESTAMP else after - 1
-        told = sorted(path for path in changed.get(moment, ()) if path)
-        yield WholeState(moment, until, len(arrays), tuple(told))
+        paths_now = sorted(path for path in changed.get(moment, ()) if path)
+        yield WholeState(moment, until, len(arrays), tuple(paths_now))
 
 
 def _is_whole(span: Span, moment: int) -> bool:

@@ -1,23 +1,25 @@
-"""A dataset: a group with all arrays in it. The object that users hold.
+"""A dataset: a group with all arrays in it.
 
-In: the place of a group. Out: `Dataset`, which answers for all members: who they are at a moment,
-their logs, what an open at a moment sees of each, what is wrong, what happened, and at which
-moments all of it can be read. Only puts together what the modules beside it know.
+In: the place of a group. Out: `Dataset`, which answers for all members: their names at a moment,
+their logs, the views of an open at a moment; a row for each member; the dataset as it will be once
+damaged lists of members are repaired. Changes nothing.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change.group_tags import tags_of_group
-from chronotile.check.findings import count_text
-from chronotile.dataset.member_list import Members, direct_members
-from chronotile.dataset.member_tree import LookedUp, Node, walk
+from chronotile.change.repair_group import mended_history
+from chronotile.check.findings import RefusedError, count_text
+from chronotile.dataset.member_tree import LookedUp, Members, Node, direct_members, walk
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.history.listing import is_group
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.storage.store import open_store
@@ -25,12 +27,12 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import pyarrow as pa
-
     from chronotile.check.findings import Finding
+    from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import WholeState
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
     from chronotile.visibility.view import View
 
@@ -71,7 +73,7 @@ class Dataset:
         return self.group.key
 
     def reopened(self) -> Dataset:
-        """The dataset as it is now, read again.
+        """Read the dataset again, as it is now.
 
         Raises:
             StorageError: The storage failed.
@@ -79,7 +81,7 @@ class Dataset:
         return Dataset(self.store, read_group(self.store, key=self.key))
 
     def moment(self, time: Moment, where: str = "time") -> int:
-        """A time in any spelling, or a tag's name, in ms.
+        """Give a time in any spelling, or a tag's name, in ms.
 
         Raises:
             BadTimeError: It is no time.
@@ -112,7 +114,7 @@ class Dataset:
         return now_ms() if at is None else self.moment(at, "at")
 
     def members(self, at: Moment | None = None) -> Members:
-        """Give the members of the group itself, at a moment: what `tiledb.Group` lists.
+        """Give the members of the group itself, at a moment, as `tiledb.Group` lists them.
 
         Nothing is looked up where the members lie: `member_tree` does that.
 
@@ -125,12 +127,12 @@ class Dataset:
         return direct_members(self.store, self.group, self._at(at))
 
     def tree(self, at: Moment | None = None) -> tuple[Node, ...]:
-        """The members at any depth, each looked up where it lies; a group before its members."""
+        """List the members at any depth, each looked up; a group before its members."""
         # A tree now and one at a moment that is still to come are the same.
         return self._trees(self._at(at))
 
     def direct(self, at: Moment | None = None) -> tuple[Node, ...]:
-        """The members of the group itself, each looked up where it lies."""
+        """List the members of the group itself, each looked up where it lies."""
         end = self._at(at)
         return tuple(walk(self.store, self.group, end, self.looked_up, nested=False))
 
@@ -146,18 +148,18 @@ class Dataset:
         return LookedUp()
 
     def arrays(self, at: Moment | None = None) -> tuple[Node, ...]:
-        """The arrays at any depth, each place once."""
+        """List the arrays at any depth, each place once."""
         return tuple(node for node in self.tree(at) if node.found == "array")
 
     def inner(self) -> tuple[Dataset, ...]:
-        """The groups in it, at any depth, each place once."""
+        """List the groups in it, at any depth, each place once."""
         nodes = (node for node in self.tree() if node.found == "group")
         return tuple(Dataset(n.store, n.history) for n in nodes if n.store and n.history)
 
     def read_logs(
         self, at: Moment | None = None, on_array: Callable[[str], None] | None = None
     ) -> Iterator[tuple[Node, Log | ChronotileError]]:
-        """The log of each array, or why it cannot be read, one by one.
+        """Read the log of each array, or why it cannot be read, one by one.
 
         Args:
             at: Of the arrays that are members at this moment.
@@ -169,7 +171,7 @@ class Dataset:
             yield node, self.read_log(node)
 
     def read_log(self, node: Node) -> Log | ChronotileError:
-        """The log of one array of the tree, or why it cannot be read."""
+        """Read the log of one array of the tree, or why it cannot be read."""
         assert node.store is not None  # an array was found there
         try:
             return Log(read_history(node.store, key=self.key), node.store)
@@ -177,7 +179,7 @@ class Dataset:
             return error
 
     def logs(self) -> dict[str, Log]:
-        """Path of an array in the dataset -> its log.
+        """Read the log of every array, by its path in the dataset.
 
         Raises:
             ChronotileError: An array cannot be read; `read_logs` goes on with the others.
@@ -188,17 +190,6 @@ class Dataset:
                 raise log
             found[node.path] = log
         return found
-
-    def view(self, end: Moment | None = None) -> DatasetView:
-        """The dataset as of a moment: its members then, and what an open of each sees."""
-        last = self._at(end)
-        views, errors = {}, {}
-        for node, log in self.read_logs(last):
-            if isinstance(log, ChronotileError):
-                errors[node.path] = log
-            else:
-                views[node.path] = log.view(end=last)
-        return DatasetView(end=last, nodes=self.tree(last), views=views, errors=errors)
 
     def check(
         self, *, as_of: Moment | None = None, log_only: bool = False, deep: bool = False
@@ -221,18 +212,8 @@ class Dataset:
             raise ChronotileError(self.uri, "expected log_only or deep, found both")
         return check_dataset(self, log_only=log_only, deep=deep)
 
-    def events(self) -> pa.Table:
-        """What happened in the dataset: the columns of `log.events()`, each row with its member.
-
-        Raises:
-            ChronotileError: A member cannot be read.
-        """
-        from chronotile.dataset.dataset_events import dataset_events
-
-        return dataset_events(self)
-
     def moments(self) -> tuple[WholeState, ...]:
-        """The stretches of time at which every member can be read whole, in order."""
+        """Find the stretches of time at which every member can be read whole, in order."""
         from chronotile.dataset.moments import find_moments
 
         return find_moments(self)
@@ -243,12 +224,12 @@ def open_dataset(
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Lists and reads the lists of members of a group, once.
+    """List and read the lists of members of a group, once.
 
     Args:
         uri: The group: a local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
         key: The AES-256 key of encrypted members: 32 bytes, or 32 characters.
-        storage_options: What the storage needs to know, such as `aws_endpoint`. It goes along to
+        storage_options: Options of the storage, such as `aws_endpoint`. It goes along to
             members in other places of the same kind of storage.
 
     Raises:
@@ -262,3 +243,127 @@ def open_dataset(
     """
     store = open_store(str(uri), storage_options)
     return Dataset(store, read_group(store, key=key))
+
+
+class MemberRow(NamedTuple):
+    """One member."""
+
+    path: str
+    depth: int
+    name: str | None
+    kind: str
+    """What it was when it was added."""
+    found: str
+    """What is there: see `member_tree.NodeKind`."""
+    uri: str
+    stored_uri: str
+    is_relative: bool
+    is_inside: bool
+    """True if it lies in the folder of the dataset."""
+    group: str
+    """Where its group lies."""
+    commits: int | None
+    """Commit records of an array, or lists of members of a group; None of anything else."""
+    bytes: int | None
+    """Of all its files; None if nobody asked."""
+    changed: int | None
+    """The last time that a name in it tells."""
+    problem: str
+    error: str | None
+    """Why an array could not be read."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON form, as `members --json` prints it."""
+        return self._asdict()
+
+
+def member_rows(
+    dataset: Dataset,
+    at: int | None = None,
+    *,
+    sizes: bool = True,
+    nested: bool = True,
+    on_member: Callable[[], None] | None = None,
+) -> Iterator[MemberRow]:
+    """Summarise the members at a moment.
+
+    Args:
+        dataset: The group.
+        at: The moment; now if left out.
+        sizes: Add up the files of each array.
+        nested: Go into the groups that are members.
+        on_member: Called after each member.
+    """
+    nodes = dataset.tree(at) if nested else dataset.direct(at)
+    for node in nodes:
+        yield _row(dataset, node, sizes=sizes)
+        if on_member is not None:
+            on_member()
+
+
+def _row(dataset: Dataset, node: Node, *, sizes: bool) -> MemberRow:
+    commits, size, changed, error = None, None, None, None
+    if node.history is not None:
+        commits = len(node.history.files)
+        changed = max((file.name.t2 for file in node.history.files), default=None)
+    elif node.found == "array" and node.store is not None:
+        log = dataset.read_log(node)
+        if isinstance(log, ChronotileError):
+            error = str(log)
+        else:
+            table = log.history.table
+            commits = table.commit_count
+            changed = int(table.uris.t2.max()) if len(table) else None
+        if sizes:
+            size = sum(entry.size or 0 for entry in node.store.list_prefix(sizes=True))
+    member = node.member
+    return MemberRow(
+        path=node.path,
+        depth=node.depth,
+        name=member.name,
+        kind=member.kind,
+        found=node.found,
+        uri=node.uri,
+        stored_uri=member.stored_uri,
+        is_relative=member.is_relative,
+        is_inside=node.is_inside,
+        group=member.group,
+        commits=commits,
+        bytes=size,
+        changed=changed,
+        problem=node.problem,
+        error=error,
+    )
+
+
+def as_mended(dataset: Dataset) -> Dataset:
+    """Give the dataset with the members that a repair of its groups leaves.
+
+    Raises:
+        RefusedError: A damaged list of the dataset's own group has just changed.
+        StorageError: The storage failed.
+    """
+    history = mended_history(dataset.store, dataset.key)
+    known: dict[str, GroupHistory] = {}
+    while True:
+        shown = Dataset(dataset.store, history)
+        shown.looked_up.groups.update(known)
+        broken = [node for node in shown.tree() if _is_broken_group(node) and node.uri not in known]
+        if not broken:
+            return shown
+        before = len(known)
+        for node in broken:
+            assert node.store is not None  # it was found to be a group
+            with suppress(RefusedError):
+                known[node.uri] = mended_history(node.store, dataset.key)
+        if len(known) == before:
+            return shown
+
+
+def _is_broken_group(node: Node) -> bool:
+    if node.found != "unreadable" or node.store is None:
+        return False
+    try:
+        return is_group(node.store.list_dir())
+    except ChronotileError:
+        return False

@@ -1,13 +1,13 @@
 """One change over all members of a dataset.
 
 In: a dataset, and a planner of one array, such as `plan_vacuum`. Out: `GroupReport`: what happened
-to each member, and why something did not. Decides nothing about an array itself.
+to each member, and why something did not. Does not decide anything about an array itself.
 
 First every member is planned: a member that cannot be changed is named before anything changes, and
 left alone, or nothing is changed at all. Then the members are changed one by one, each by a plan of
-that moment. An error of one stops no other. Nothing outside of the dataset's folder is changed
-unless the caller says so: a URI in a file must not lead a command to arrays that its user did not
-name.
+that moment, and an error of one stops no other; `publish_members` takes all of them stage by stage.
+Nothing outside of the dataset's folder is changed unless the caller asks for it: a URI in a file
+must not lead a command to arrays that its user did not name.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ Planner: TypeAlias = Callable[..., Plan]
 raises what the change refuses, and changes nothing."""
 
 
-class Target(NamedTuple):
-    """What is to be changed: an array, or a group's own files."""
+class ArrayOrGroup(NamedTuple):
+    """An array of a dataset, or a group's own files, to be changed."""
 
     path: str
     """In the dataset; empty for the dataset's own group."""
     store: Store
     is_group: bool
     is_inside: bool
-    """Whether it lies in the folder of the dataset."""
+    """True if it lies in the folder of the dataset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class MemberOutcome:
     """What happened to one member, or would."""
 
     path: str
@@ -64,23 +64,23 @@ class Outcome:
     status: int = 1
     """The exit status that this error gives."""
     skipped: bool = False
-    """Whether it was left alone on purpose."""
+    """True if it was left alone on purpose."""
 
     @property
     def has_steps(self) -> bool:
-        """Whether anything is, or was, to be done to it."""
+        """True if anything is, or was, to be done to it."""
         return self.report is not None and bool(self.report.steps)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, a part of the report."""
-        said: dict[str, Any] = {
+        """Give the JSON form, a part of the report."""
+        document: dict[str, Any] = {
             "member": self.path,
             "kind": "group" if self.is_group else "array",
             "array": self.array,
             "error": self.error,
             "skipped": self.skipped,
         }
-        return said if self.report is None else self.report.to_dict() | said
+        return document if self.report is None else self.report.to_dict() | document
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class GroupReport:
     group: str
     _: KW_ONLY
     dry_run: bool
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[MemberOutcome, ...]
     notes: tuple[str, ...] = ()
     at_ms: int = field(default_factory=now_ms)
     undoes: str | None = None
@@ -100,7 +100,7 @@ class GroupReport:
     """The id of the operation that keeps the record."""
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
+    def failed(self) -> tuple[MemberOutcome, ...]:
         """The members that were not changed, against the wish of the caller."""
         return tuple(one for one in self.outcomes if one.error is not None and not one.skipped)
 
@@ -131,17 +131,17 @@ class GroupReport:
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether there is something to undo, and a way to do it."""
+        """True if there is something to undo, and a way to do it."""
         changed = [one.report for one in self.outcomes if one.report is not None and one.has_steps]
         return bool(changed) and all(report.can_be_undone for report in changed)
 
     @property
     def has_steps(self) -> bool:
-        """Whether anything is, or was, to be done."""
+        """True if anything is, or was, to be done."""
         return any(one.has_steps for one in self.outcomes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON report."""
+        """Give the JSON report."""
         document = {
             "command": self.command,
             "group": self.group,
@@ -155,12 +155,8 @@ class GroupReport:
         return document if self.undoes is None else document | {"undoes": self.undoes}
 
     def to_json(self) -> str:
-        """The JSON report as text."""
+        """Give the JSON report as text."""
         return json_text(self.to_dict())
-
-    def begun_json(self) -> str:
-        """The JSON report of steps that are about to begin."""
-        return json_text({"state": "begun", **self.to_dict()})
 
     def summary(self) -> str:
         """All of it in one line.
@@ -183,21 +179,28 @@ class GroupReport:
 class MemberPlan(NamedTuple):
     """What is to be done to one member."""
 
-    target: Target
-    outcome: Outcome
+    target: ArrayOrGroup
+    outcome: MemberOutcome
     """What a dry run reports of it."""
     make: Callable[[], Plan] | None
     """Plans it, with what is there at that moment; None if it is left alone."""
 
 
-def left_alone(target: Target) -> MemberPlan:
+def left_alone(target: ArrayOrGroup) -> MemberPlan:
     """Leave a member alone that lies outside of the dataset's folder."""
     return MemberPlan(target, _outcome(target, error=OUTSIDE, skipped=True), None)
 
 
-def planned_as(target: Target, plan: Plan) -> MemberPlan:
+def planned_as(target: ArrayOrGroup, plan: Plan) -> MemberPlan:
     """Take a plan of a member as it is."""
     return MemberPlan(target, _outcome(target, report=plan.report()), lambda: plan)
+
+
+CarryOut: TypeAlias = (
+    "Callable[[list[MemberPlan], GroupRecord], tuple[list[MemberOutcome], tuple[str, ...]]]"
+)
+"""Carries out plans that have steps; gives the outcome of each, and notes. An error that it raises
+fails the whole operation."""
 
 
 def plan_members(
@@ -209,7 +212,6 @@ def plan_members(
     own_options: Mapping[str, Any] | None = None,
     outside: bool = False,
     pattern: str | None = None,
-    on_member: Callable[[str], None] | None = None,
 ) -> list[MemberPlan]:
     """Plan a change of every array of a dataset.
 
@@ -221,26 +223,28 @@ def plan_members(
         own_options: Further arguments of that.
         outside: Change also members that lie outside of the dataset's folder.
         pattern: Only members whose path fits, such as `ms/*/X`.
-        on_member: Called with each member's path before it is planned.
 
     Raises:
         ChronotileError: The lists of members cannot be read.
     """
     planned = []
-    for target in targets(dataset, pattern=pattern, groups=own is not None):
-        if on_member is not None:
-            on_member(target.path)
+    for target in arrays_and_groups(dataset, pattern=pattern, groups=own is not None):
         chosen, given = (own, own_options) if target.is_group and own else (planner, options)
         planned.append(_planned(dataset, target, chosen, given or {}, outside=outside))
     planned += [
-        MemberPlan(Target(one.path, dataset.store, False, True), one, None)
+        MemberPlan(ArrayOrGroup(one.path, dataset.store, False, True), one, None)
         for one in _lost(dataset, pattern)
     ]
     return planned
 
 
 def _planned(
-    dataset: Dataset, target: Target, planner: Planner, options: Mapping[str, Any], *, outside: bool
+    dataset: Dataset,
+    target: ArrayOrGroup,
+    planner: Planner,
+    options: Mapping[str, Any],
+    *,
+    outside: bool,
 ) -> MemberPlan:
     if not (target.is_inside or outside):
         return left_alone(target)
@@ -270,21 +274,21 @@ def change_members(
     notes: tuple[str, ...] = (),
     undoes: str | None = None,
     before: Callable[[GroupReport], None] | None = None,
-    on_member: Callable[[str], None] | None = None,
+    carry_out: CarryOut | None = None,
 ) -> GroupReport:
-    """Change the members of a dataset, one by one, as they were planned.
+    """Change the members of a dataset as they were planned.
 
     Args:
         dataset: The group.
         command: The name of the change.
-        planned: What is to be done to each.
-        who: What the record of the operation says of its author; None leaves no record.
+        planned: The plan of each member.
+        who: The author that the record of the operation names; None leaves no record.
         dry_run: Report the plans only.
         all_or_none: Refuse if a member cannot be changed: the dataset would be torn apart.
-        notes: What the user must know.
+        notes: Notes for the user.
         undoes: The operation that this one takes back.
         before: Called with the plan of all members before the first; what it raises stops the run.
-        on_member: Called with each member's path before it is changed.
+        carry_out: Carries out the plans; `one_by_one`, if it is left out.
 
     Raises:
         RefusedError: A member cannot be changed, and all must.
@@ -304,32 +308,49 @@ def change_members(
     if before is not None:
         before(plan)
     record = GroupRecord(dataset.store, plan, who)
-    done: list[Outcome] = []
-    for member in planned:
-        if member.make is None or not member.outcome.has_steps:
-            done.append(member.outcome)
-            continue
-        if on_member is not None:
-            on_member(member.target.path)
+    try:
+        due = [one for one in planned if one.outcome.has_steps]
+        done, more = (carry_out or one_by_one)(due, record)
+    except Exception as error:
+        failed = replace(plan, dry_run=False, notes=(*notes, f"it failed: {error}"))
+        record.end(failed, "failed")
+        raise
+    ended = iter(done)
+    report = replace(
+        plan,
+        dry_run=False,
+        outcomes=tuple(next(ended) if one.has_steps else one for one in outcomes),
+        notes=(*notes, *more),
+        operation=record.id,
+    )
+    record.end(report)
+    return report
+
+
+def one_by_one(
+    planned: list[MemberPlan], record: GroupRecord
+) -> tuple[list[MemberOutcome], tuple[str, ...]]:
+    """Change one member after the other, each by a plan of that moment; no error stops the rest."""
+    done: list[MemberOutcome] = []
+    for target, outcome, make in planned:
+        assert make is not None  # it has steps
         try:
             report = execute(
-                member.target.store,
-                member.make(),
+                target.store,
+                make(),
                 record.who,
-                operation=record.of(member.target),
-                again=member.make if member.target.is_group else None,
+                operation=record.of(target),
+                again=make if target.is_group else None,
             )
         except ChronotileError as error:
             status = error.exit_code
-            done.append(replace(member.outcome, error=str(error), status=status, report=None))
+            done.append(replace(outcome, error=str(error), status=status, report=None))
         except Exception as error:  # no error of one member may stop the others
             words = f"{type(error).__name__}: {error}"
-            done.append(replace(member.outcome, error=words, report=None))
+            done.append(replace(outcome, error=words, report=None))
         else:
-            done.append(replace(member.outcome, report=report))
-    report_of_all = replace(plan, dry_run=False, outcomes=tuple(done), operation=record.id)
-    record.end(report_of_all)
-    return report_of_all
+            done.append(replace(outcome, report=report))
+    return done, ()
 
 
 class GroupRecord:
@@ -345,7 +366,7 @@ class GroupRecord:
             self._operation = operations.begin(store, plan, who)
             self.who = who._replace(group=self._operation.id)
 
-    def of(self, target: Target) -> Operation | None:
+    def of(self, target: ArrayOrGroup) -> Operation | None:
         """Give the operation of the group, if it is the group's own files that are changed."""
         return self._operation if target.store.uri == self.store.uri else None
 
@@ -363,25 +384,25 @@ class GroupRecord:
             mark_undone(self.store, report.undoes)
 
 
-def targets(
+def arrays_and_groups(
     dataset: Dataset, *, pattern: str | None = None, groups: bool = False
-) -> Iterator[Target]:
+) -> Iterator[ArrayOrGroup]:
     """List the arrays of a dataset that a change applies to, and its groups if asked for."""
     if groups and pattern is None:
-        yield Target("", dataset.store, is_group=True, is_inside=True)
+        yield ArrayOrGroup("", dataset.store, is_group=True, is_inside=True)
     for node in dataset.tree():
         if node.store is None or not node.fits(pattern):
             continue
         if node.found == "array" or (groups and node.found == "group"):
-            yield Target(node.path, node.store, node.found == "group", node.is_inside)
+            yield ArrayOrGroup(node.path, node.store, node.found == "group", node.is_inside)
 
 
-def _lost(dataset: Dataset, pattern: str | None) -> Iterator[Outcome]:
+def _lost(dataset: Dataset, pattern: str | None) -> Iterator[MemberOutcome]:
     """List the missing members."""
     for node in dataset.tree():
         if node.found in LOST and node.fits(pattern):
-            yield Outcome(path=node.path, array=node.uri, error=node.problem)
+            yield MemberOutcome(path=node.path, array=node.uri, error=node.problem)
 
 
-def _outcome(target: Target, **more: Any) -> Outcome:
-    return Outcome(path=target.path, array=target.store.uri, is_group=target.is_group, **more)
+def _outcome(target: ArrayOrGroup, **more: Any) -> MemberOutcome:
+    return MemberOutcome(path=target.path, array=target.store.uri, is_group=target.is_group, **more)

@@ -1,7 +1,7 @@
 """Publish into a dataset: what is staged for all members becomes visible at one moment.
 
 In: a dataset, and staging groups whose members have the same names. Out: the members with the
-staged fragments, and `GroupReport`. Leaves the staging groups as they are.
+staged fragments. Leaves the staging groups as they are.
 
 No file commits fragments of several arrays. Time does: all fragments get times from one moment on
 that is still to come. First every member gets its copies, which no commit names; then, if there is
@@ -27,18 +27,18 @@ from chronotile.change.executor import Run
 from chronotile.change.publish import Load, Wish
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import open_dataset
-from chronotile.dataset.over_members import OUTSIDE, GroupRecord, GroupReport, Outcome
+from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from chronotile.change.operations import Who
     from chronotile.change.plan import Plan
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
+    from chronotile.dataset.over_members import GroupRecord, MemberOutcome, MemberPlan
     from chronotile.format.timestamps import Moment
 
 
@@ -56,45 +56,98 @@ _PACES = {"quick": _Pace(2_000, 100, 10, 100), "slow": _Pace(5_000, 500, 50, 300
 Links on a disk cost nothing a byte, but staging arrays may lie on another one."""
 
 
-class _Member(NamedTuple):
+class _StagedMember(NamedTuple):
     """A member, with what is staged for it."""
 
     node: Node
     load: Load
 
 
-def publish_members(
+class Publication(NamedTuple):
+    """The plans of a publication, and how to carry them out."""
+
+    dataset: Dataset
+    planned: list[MemberPlan]
+    moment: int | None
+    """The moment from which all of it shows; None if fragments keep their own times."""
+    is_chosen: bool
+    """True if the moment was chosen here, to lie just far enough ahead."""
+    notes: tuple[str, ...]
+
+    def carry_out(
+        self, planned: list[MemberPlan], record: GroupRecord
+    ) -> tuple[list[MemberOutcome], tuple[str, ...]]:
+        """Put what is staged for all members, then commit all of it: all members or none."""
+        runs = [
+            Run(one.target.store, one.make(), record.who, exclusive=True)
+            for one in planned
+            if one.make is not None
+        ]
+        try:
+            late = self._advance(runs)
+        except Exception as error:
+            for run in runs:
+                run.fail(error)
+            raise
+        ended = zip(planned, runs, strict=True)
+        return [replace(one.outcome, report=run.end()) for one, run in ended], late
+
+    def _advance(self, runs: list[Run]) -> tuple[str, ...]:
+        """Put all copies, then all commits, and wait for the moment; note if it was missed."""
+        begun, moment = now_ms(), self.moment
+        for run in runs:
+            run.advance(len(run.plan.stages) - 2)
+        is_ahead = moment is not None and (self.is_chosen or begun < moment)
+        if moment is not None and is_ahead:
+            need = _pace(self.dataset).commit * len(runs)
+            if now_ms() + need > moment:
+                took = count_text(now_ms() - begun, "millisecond")
+                problem = f"expected all copies before {moment}, found that they took {took}"
+                hint = "nothing is visible; say a later moment with --at, or publish with own times"
+                raise RefusedError(self.dataset.uri, f"{problem}; {hint}")
+        for run in runs:
+            run.look()
+        for run in runs:
+            run.advance(len(run.plan.stages) - 1)
+        done = now_ms()
+        for run in runs:
+            run.advance()
+        if moment is None:
+            return ()
+        if is_ahead and (over := done - moment) >= 0:
+            took = count_text(over, "millisecond")
+            return (
+                f"the last commit came {took} after the moment: until then members could differ",
+            )
+        wait_until(max((_last(run.plan) for run in runs if run.plan.added), default=0))
+        return ()
+
+
+def plan_publish_members(
     dataset: Dataset,
     staging: Sequence[str],
-    who: Who | None,
     *,
     at: Moment | None = None,
     own_times: bool = False,
     again: bool = False,
     allow_hidden: bool = False,
-    dry_run: bool = False,
     outside: bool = False,
     pattern: str | None = None,
-    before: Callable[[GroupReport], None] | None = None,
-) -> GroupReport:
-    """Make what is staged for all members of a dataset visible at one moment.
+) -> Publication:
+    """Plan to make what is staged for all members of a dataset visible at one moment.
 
     Args:
         dataset: The group.
         staging: Groups whose members have the names of those of the dataset.
-        who: What the record of the operation says of its author; None leaves no record.
         at: The moment; one that is just far enough ahead, if it is left out.
         own_times: Let all fragments keep their own times: members follow each other then.
         again: Publish also fragments that are, or were, in their members already.
         allow_hidden: Go on although a later delete of a member hides rows of the fragments.
-        dry_run: Change nothing.
         outside: Publish also in members that lie outside of the dataset's folder.
         pattern: Only what is staged for members whose path fits, such as `ms/*/X`.
-        before: Called with the planned steps of all members before the first.
 
     Raises:
-        RefusedError: A member cannot, or one is staged that the dataset lacks: nothing was
-            changed. Or the copies took longer than planned: nothing is visible.
+        RefusedError: A member cannot be changed, or the dataset lacks one that is staged.
     """
     if own_times and at is not None:
         raise ChronotileError(dataset.uri, "expected a moment or own times, found both")
@@ -102,45 +155,18 @@ def publish_members(
     wish = Wish(command, "", again=again, allow_hidden=allow_hidden)
     members = list(_staged(dataset, staging, wish, pattern, outside=outside))
     moment = None if own_times else _moment(dataset, members, at)
-    planned = [(one, _planned(dataset, one, moment)) for one in members]
-    outcomes = tuple(
-        Outcome(path=one.node.path, array=one.load.store.uri, report=plan.report())
-        for one, plan in planned
-    )
-    notes = _notes(moment, [plan for _, plan in planned])
-    report = GroupReport("publish", dataset.uri, dry_run=True, outcomes=outcomes, notes=notes)
-    if dry_run:
-        return report
-    if not report.has_steps:
-        return replace(report, dry_run=False)
-    if before is not None:
-        before(report)
-    record = GroupRecord(dataset.store, report, who)
-    runs = {
-        one.node.path: Run(one.load.store, plan, record.who, exclusive=True)
-        for one, plan in planned
-        if plan.steps
-    }
-    try:
-        late = _carry_out(dataset, list(runs.values()), moment, at)
-    except Exception as error:
-        for run in runs.values():
-            run.fail(error)
-        record.end(replace(report, dry_run=False, notes=(*notes, f"it failed: {error}")), "failed")
-        raise
-    done = {path: run.end() for path, run in runs.items()}
-    ended = tuple(replace(one, report=done.get(one.path, one.report)) for one in outcomes)
-    report = replace(
-        report, dry_run=False, outcomes=ended, notes=(*notes, *late), operation=record.id
-    )
-    record.end(report)
-    return report
+    plans = [_planned(dataset, one, moment) for one in members]
+    planned = [
+        planned_as(ArrayOrGroup(node.path, load.store, False, node.is_inside), plan)
+        for (node, load), plan in zip(members, plans, strict=True)
+    ]
+    return Publication(dataset, planned, moment, at is None, _notes(moment, plans))
 
 
 def _staged(
     dataset: Dataset, places: Sequence[str], wish: Wish, pattern: str | None, *, outside: bool
-) -> Iterator[_Member]:
-    """The members for which something is staged.
+) -> Iterator[_StagedMember]:
+    """Find the members for which something is staged.
 
     Raises:
         RefusedError: One is staged that the dataset lacks, or that lies outside of its folder.
@@ -162,11 +188,11 @@ def _staged(
         try:
             load = Load(node.store, dataset.key, wish)
             for one in nodes:
-                assert one.store is not None  # likewise
+                assert one.store is not None  # here too
                 load.add(one.store)
         except ChronotileError as error:
             raise _refused(dataset, path, error) from error
-        yield _Member(node, load)
+        yield _StagedMember(node, load)
 
 
 def _refused(dataset: Dataset, path: str, error: ChronotileError, hint: str = "") -> RefusedError:
@@ -178,8 +204,8 @@ def _pace(dataset: Dataset) -> _Pace:
     return _PACES[dataset.store.traits.pace]
 
 
-def _moment(dataset: Dataset, members: list[_Member], at: Moment | None) -> int:
-    """The moment at which all shows: that which was asked for, or one that can be kept."""
+def _moment(dataset: Dataset, members: list[_StagedMember], at: Moment | None) -> int:
+    """Give the moment from which all shows: the requested one, or one that can be kept."""
     if at is not None:
         return dataset.moment(at)
     pace = _pace(dataset)
@@ -189,7 +215,7 @@ def _moment(dataset: Dataset, members: list[_Member], at: Moment | None) -> int:
     return now_ms() + pace.least + lead + pace.mebibyte * (size >> 20)
 
 
-def _planned(dataset: Dataset, member: _Member, moment: int | None) -> Plan:
+def _planned(dataset: Dataset, member: _StagedMember, moment: int | None) -> Plan:
     try:
         return member.load.plan(moment)
     except ChronotileError as error:
@@ -205,43 +231,12 @@ def _notes(moment: int | None, planned: list[Plan]) -> tuple[str, ...]:
     if not plans:
         return ()
     last, most = max(map(_last, plans)), max(len(plan.added) for plan in plans)
-    said = f"all of it shows from {moment} ({time_text(moment)}) on"
+    note = f"all of it shows from {moment} ({time_text(moment)}) on"
     if last > moment:
-        said += f", whole from {last} on: {count_text(most, 'fragment')} take a millisecond each"
-    return (said,)
+        note += f", whole from {last} on: {count_text(most, 'fragment')} take a millisecond each"
+    return (note,)
 
 
 def _last(plan: Plan) -> int:
-    """The last moment of what a plan adds."""
+    """Give the last moment of the commits that a plan adds."""
     return max(commit_name(uri).t2 for uri in plan.added)
-
-
-def _carry_out(
-    dataset: Dataset, runs: list[Run], moment: int | None, at: Moment | None
-) -> tuple[str, ...]:
-    """Put all copies, then all commits, and wait for the moment; say if it was not in time."""
-    begun = now_ms()
-    for run in runs:
-        run.advance(len(run.plan.stages) - 2)
-    is_ahead = moment is not None and (at is None or begun < moment)
-    if moment is not None and is_ahead:
-        need = _pace(dataset).commit * len(runs)
-        if now_ms() + need > moment:
-            took = count_text(now_ms() - begun, "millisecond")
-            problem = f"expected all copies before {moment}, found that they took {took}"
-            hint = "nothing is visible; say a later moment with --at, or publish with own times"
-            raise RefusedError(dataset.uri, f"{problem}; {hint}")
-    for run in runs:
-        run.look()
-    for run in runs:
-        run.advance(len(run.plan.stages) - 1)
-    done = now_ms()
-    for run in runs:
-        run.advance()
-    if moment is None:
-        return ()
-    if is_ahead and (over := done - moment) >= 0:
-        took = count_text(over, "millisecond")
-        return (f"the last commit came {took} after the moment: until then members could differ",)
-    wait_until(max((_last(run.plan) for run in runs if run.plan.added), default=0))
-    return ()

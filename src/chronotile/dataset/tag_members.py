@@ -28,7 +28,7 @@ from chronotile.change.tag import (
 )
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
-from chronotile.dataset.over_members import Target, left_alone, planned_as
+from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms
@@ -95,7 +95,7 @@ def plan_untag_group(dataset: Dataset, name: str, *, outside: bool = False) -> l
 
 
 def _members(dataset: Dataset, *moments: int | None) -> list[Node]:
-    """The members now and at some moments, each place once."""
+    """List the members now and at some moments, each place once."""
     ends = (*(end for end in moments if end is not None), None)
     nodes = {node.uri: node for end in ends for node in dataset.tree(end)}
     return [nodes[uri] for uri in sorted(nodes, key=lambda uri: nodes[uri].path)]
@@ -116,7 +116,7 @@ def _marked(
             raise RefusedError(dataset.uri, f"{problem}: {node.problem}")
         if node.store is None or node.found not in ("array", "group"):
             continue
-        target = Target(node.path, node.store, node.found == "group", node.is_inside)
+        target = ArrayOrGroup(node.path, node.store, node.found == "group", node.is_inside)
         if not (node.is_inside or outside):
             yield left_alone(target)
             continue
@@ -147,7 +147,7 @@ def _mark(dataset: Dataset, node: Node, name: str, moment: int, *, there: bool) 
 def _own(dataset: Dataset, item: MetadataItem, words: str) -> MemberPlan:
     """Plan the group's own file."""
     step = _group_step(dataset.store, dataset.group, item, words)
-    target = Target("", dataset.store, is_group=True, is_inside=True)
+    target = ArrayOrGroup("", dataset.store, is_group=True, is_inside=True)
     return planned_as(target, plan_of(dataset.store, step))
 
 

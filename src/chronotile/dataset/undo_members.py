@@ -1,7 +1,8 @@
-"""A change of a whole dataset, taken back: member by member, by the records that it left.
+"""Plans that take back a change of a whole dataset, by the records that it left in each member.
 
-In: a dataset, and the operation of the group. Out: the plans that take back what it did to each
-member, and to the group's own files; if one cannot be taken back, none is.
+In: a dataset, and an operation of the group, or the name of a delete. Out: the plans that take back
+what the operation did to each member and to the group's own files, or the member that holds the
+delete. If one plan cannot be made, there is none.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from chronotile.change import operations
 from chronotile.change.older_records import last_report, plan_undo_report, read_report
 from chronotile.change.undo import Record, plan_inverse, read_record, refuse_final
 from chronotile.check.findings import RefusedError
-from chronotile.dataset.over_members import planned_as, targets
-from chronotile.errors import ChronotileError
+from chronotile.dataset.over_members import arrays_and_groups, planned_as
+from chronotile.errors import ChronotileError, ReadError
+from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.short_ids import find_name
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.operations import Operation
     from chronotile.dataset.open_dataset import Dataset
-    from chronotile.dataset.over_members import MemberPlan, Target
+    from chronotile.dataset.over_members import ArrayOrGroup, MemberPlan
 
 
 def find_operation(dataset: Dataset, wanted: str | None) -> Operation | None:
@@ -52,7 +55,7 @@ def plan_undo_members(dataset: Dataset, operation: Operation) -> list[MemberPlan
         RefusedError: A member cannot be taken back.
     """
     planned: list[MemberPlan] = []
-    for target in targets(dataset, groups=True):
+    for target in arrays_and_groups(dataset, groups=True):
         for record in _records(target, operation, dataset):
             if record.document.get("state") == "undone":
                 continue
@@ -92,7 +95,7 @@ def plan_undo_report_of_members(
     else:
         place, document = "", dict(report)
     operations.check_record(document, place or store.uri)
-    here = {target.store.uri: target for target in targets(dataset, groups=True)}
+    here = {target.store.uri: target for target in arrays_and_groups(dataset, groups=True)}
     planned = []
     for item in reversed(document.get("members", ())):
         if not item.get("steps") or item.get("error"):
@@ -107,7 +110,7 @@ def plan_undo_report_of_members(
     return place, planned
 
 
-def _records(target: Target, operation: Operation, dataset: Dataset) -> Iterator[Record]:
+def _records(target: ArrayOrGroup, operation: Operation, dataset: Dataset) -> Iterator[Record]:
     """Read what an operation of a group left in one member, or of the group's own files."""
     if target.store.uri == dataset.uri:
         record = read_record(dataset.store, operation)
@@ -120,3 +123,31 @@ def _records(target: Target, operation: Operation, dataset: Dataset) -> Iterator
             record = read_record(target.store, one)
             if record.document.get("group") == operation.id:
                 yield record
+
+
+def find_holder(dataset: Dataset, name: str, *, outside: bool = False) -> tuple[str, str]:
+    """Find the member that holds a delete or update, and its whole name.
+
+    Args:
+        dataset: The group.
+        name: The name of the delete or update, or enough of its id.
+        outside: Look also at members that lie outside of the dataset's folder.
+
+    Raises:
+        ChronotileError: No member holds it, or several do.
+    """
+    holders: dict[str, list[str]] = {}
+    for node, log in dataset.read_logs():
+        if isinstance(log, ChronotileError):
+            raise ReadError(dataset.uri, f"expected members that can be read, found {log}")
+        if not (node.is_inside or outside):
+            continue
+        view = log.view(end=MAX_TIMESTAMP)
+        for item in (*view.deletes, *view.updates):
+            holders.setdefault(item.name, []).append(node.path)
+    whole = find_name(holders, name, dataset.uri)
+    paths = holders[whole]
+    if len(paths) > 1:
+        problem = f"expected one member that holds {whole}, found {', '.join(paths)}"
+        raise RefusedError(dataset.uri, f"{problem}; name the array")
+    return paths[0], whole

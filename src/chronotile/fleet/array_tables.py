@@ -481,7 +481,7 @@ def findings_rows(findings: tuple[Finding, ...]) -> Rows:
 
 
 def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Members, as `dataset.members_table` gives them, as a table."""
+    """Members, as `dataset.open_dataset` gives them, as a table."""
     made = [
         {
             "group": row["group"],

@@ -22,7 +22,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.dataset.member_place import member_store
+from chronotile.dataset.member_tree import member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.fleet.flat_listing import Neighbours, neighbours
 from chronotile.format.kinds import COMMITS

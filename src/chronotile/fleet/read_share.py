@@ -15,8 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from chronotile.check.unread_arrays import may_pass, words
-from chronotile.dataset.members_table import member_rows
-from chronotile.dataset.open_dataset import open_dataset
+from chronotile.dataset.open_dataset import member_rows, open_dataset
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChangedError
 from chronotile.fleet.array_tables import (
     BATCH_ROWS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chronotile.dataset.member_list import direct_members, member_at
+from chronotile.dataset.member_tree import direct_members, member_at
 from chronotile.format.groups import GroupEntry, encode_details
 from chronotile.format.kinds import MEMBER_KINDS
 from chronotile.history.group_reading import read_group

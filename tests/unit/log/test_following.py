@@ -17,7 +17,7 @@ from support.corpus_cases import CASES
 from support.groups import member, put_array, put_list
 
 import chronotile as ct
-from chronotile.dataset.follow_members import DatasetFollowing
+from chronotile.dataset.dataset_events import DatasetFollowing
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.names import new_name
@@ -138,7 +138,7 @@ def test_a_dataset_tells_of_its_members_and_of_new_ones(tmp_path: Path) -> None:
     put_list(group, 10, member("one", "one"), member("two", "two"))
     window = EventFilter(kinds=frozenset(DATASET_EVENTS))
     following = DatasetFollowing(lambda: ct.open_dataset(str(group)).dataset, window, sizes=False)
-    known = len(following.told.events)
+    known = len(following.history.events)
     assert known > 2
     following.look()
     assert following.look() == []

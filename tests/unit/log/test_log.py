@@ -25,8 +25,7 @@ import chronotile as ct
 from chronotile.cli import main
 from chronotile.conditions.codec import encode
 from chronotile.conditions.tree import Compare, Op
-from chronotile.dataset.members_table import member_rows
-from chronotile.dataset.open_dataset import open_dataset
+from chronotile.dataset.open_dataset import member_rows, open_dataset
 from chronotile.errors import (
     ArrayNotFoundError,
     BadTimeError,
