@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.past_state import Past, State
 from chronotile.change.plan import Report, Source, Step, put
+from chronotile.change.repair import harmless_tiles, row_words
 from chronotile.change.sound_array import array_version, sealing_key
-from chronotile.change.stand_in_deletes import harmless_tiles, row_words
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError

@@ -28,12 +28,11 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import Holds, con_step, copy_step
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.past_state import Past, refuse_newer
 from chronotile.change.plan import Plan, Stage, Step, put
+from chronotile.change.replay import Effect, Holds, con_step, copy_step
 from chronotile.change.sound_array import sound_history
-from chronotile.change.under_way import Effect
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.mending import lost_metadata
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
+from chronotile.change.repair import lost_metadata
 from chronotile.check.check_array import group_metadata
 from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
 from chronotile.errors import BadFileError, ChronotileError, TooLargeError

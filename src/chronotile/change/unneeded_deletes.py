@@ -11,7 +11,7 @@ fragment that is there, committed or not, visible or not:
   - it has applied the delete, and the removed cells are gone from it (a purge). If they are still
     in it, each notes which delete removed it, and the engine needs that delete's file (F14).
 
-A delete that matches no row (see `stand_in_deletes`) touches no cell: only the note counts there.
+A delete that matches no row (see `repair`) touches no cell: only the note counts there.
 The oldest cell is that of the fragment's name; in a fragment with a time for each cell, of the
 metadata's least time, as such a fragment can be misnamed (F4). A young delete stays: a write that
 began before it may still be under way.

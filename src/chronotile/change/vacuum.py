@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_a
 
 import numpy as np
 
-from chronotile.change.engine_open_cost_change import requests_of_opens
+from chronotile.change.consolidate import requests_of_opens
 from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
 from chronotile.change.orphan_fragments import RemoveOrphans, find_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put

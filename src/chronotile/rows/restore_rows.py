@@ -14,14 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.carry_out import plan_steps
 from chronotile.change.past_state import Past, refuse_newer
 from chronotile.change.plan import Plan, Seen, Source, Stage, Step
-from chronotile.change.replay import Replay
-from chronotile.change.restore import Change
-from chronotile.change.schema_and_metadata import metadata_back, schema_back
+from chronotile.change.replay import Effect, Replay, look_under_way, plan_steps
+from chronotile.change.restore import Change, metadata_back, schema_back
 from chronotile.change.sound_array import sound_history
-from chronotile.change.under_way import Effect, look_under_way
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import new_name
