@@ -149,7 +149,7 @@ def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
 
 
 def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
-    """The rows of a `.con` with every effective commit: in time order, updates last.
+    """Give the rows of a `.con` with every effective commit: in time order, updates last.
 
     Of a commit that stands in several places, the engine sees the record of the latest `.con`. One
     of a version that is not known stays where it is.
@@ -174,12 +174,12 @@ def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
 
 
 def wanted_order(record: ConRecord) -> tuple[bool, tuple[int, int, str]]:
-    """The key that sorts the records of a `.con`: by time, updates last."""
+    """Give the key that sorts the records of a `.con`: by time, updates last."""
     return record.uri.endswith(".upd"), time_order(commit_name(record.uri))
 
 
 def _is_there(table: CommitTable, rows: I64, t1: int, t2: int) -> bool:
-    """Whether a `.con` holds exactly these records, and a new one would not be kept for it.
+    """Tell whether a `.con` holds exactly these records, and a new one would not be kept for it.
 
     `con_files` has the order: of files with deletes or updates the latest is kept, and its name
     must have the true times. Of others the first by the text of the path is kept.
@@ -248,7 +248,7 @@ class FootersPlan(NamedTuple):
 
 
 def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
-    """Plans one `.meta` for all visible fragments.
+    """Plan one `.meta` for all visible fragments.
 
     Raises:
         KeyNeededError: The array is encrypted, and there is no key.
@@ -279,7 +279,7 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
 
 
 def _visible_with_footer(rules: Rules) -> NamedFragments:
-    """The visible fragments whose version has a footer, in order."""
+    """List the visible fragments whose version has a footer, in order."""
     table = rules.history.table
     rows, _ = rules.visible(0, MAX_TIMESTAMP)
     versions = np.asarray(text_columns.versions(table, rows))
@@ -309,7 +309,7 @@ def _step(
 
 
 def _latest(store: Store, history: History) -> dict[str, bytes]:
-    """What the latest `.meta` holds."""
+    """Read the footers of the latest `.meta`."""
     held = read_consolidated(store, history)
     latest = held[max(held, key=rank)] if held else None
     return latest.footers if isinstance(latest, FooterFile) else {}
@@ -320,7 +320,7 @@ WAITS_S = (0.0, 0.1, 0.3, 0.6)
 
 
 def removed_meanwhile(store: Store, history: History, rows: I64) -> tuple[str, ...]:
-    """The sorted URIs of the writes among some rows whose fragment is gone since the reading.
+    """Find the writes among some rows whose fragment is gone since the reading, by sorted URI.
 
     Raises:
         ChangedError: The whole array is gone.
@@ -341,7 +341,7 @@ def removed_meanwhile(store: Store, history: History, rows: I64) -> tuple[str, .
 
 
 def _without_file(store: Store, history: History, rows: I64) -> set[str]:
-    """The writes that were read from a file that is gone now."""
+    """Find the writes that were read from a file that is gone now."""
     table, gone = history.table, set[str]()
     for folder, names in ((COMMITS, history.listing.commits), ("", history.listing.root_commits)):
         if names:
@@ -358,7 +358,7 @@ def _without_file(store: Store, history: History, rows: I64) -> set[str]:
 def requests_of_opens(
     store: Store, rules: Rules, steps: Iterable[Step], footers: frozenset[str] = frozenset()
 ) -> tuple[int, int] | None:
-    """The requests of an open before and after some steps; None if a `.meta` cannot be opened.
+    """Count the requests of an open before and after steps; None if a `.meta` cannot be opened.
 
     Args:
         store: Where the array is.

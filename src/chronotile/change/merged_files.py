@@ -85,13 +85,13 @@ class MergeFolder:
     key: bytes | None = field(repr=False)
 
     def lines(self, store: Store, names: Iterable[str]) -> list[str]:
-        """The lines of a `.vac` that hides some files, as the engine writes them."""
+        """Give the lines of a `.vac` that hides some files, as the engine writes them."""
         if self.has_relative_lines:
             return [f"/{self.folder}/{name}" for name in names]
         return [store.place.uri_in_files(f"{self.folder}/{name}") for name in names]
 
     def is_readable(self, data: bytes, path: str) -> bool:
-        """Whether a file is what the folder holds."""
+        """Tell whether a file can be read as one of this folder."""
         decode = decode_details if self.folder == GROUP else decode_items
         try:
             decode(tiles.decode(data, path, key=self.key).payload, path)
@@ -185,7 +185,7 @@ class MergedStays:
 
 
 def array_metadata(history: History) -> MergeFolder:
-    """The metadata of an array."""
+    """Describe the metadata of an array."""
     version = array_version(history)
     return MergeFolder(
         folder=META,
@@ -198,7 +198,7 @@ def array_metadata(history: History) -> MergeFolder:
 
 
 def group_metadata(store: Store, history: GroupHistory) -> MergeFolder:
-    """The metadata of a group; reads its `.vac` files.
+    """Describe the metadata of a group; read its `.vac` files.
 
     Raises:
         ChangedError: A `.vac` is gone since the group was listed.
@@ -218,7 +218,7 @@ def group_metadata(store: Store, history: GroupHistory) -> MergeFolder:
 
 
 def group_lists(store: Store, history: GroupHistory) -> MergeFolder:
-    """The lists of members of a group."""
+    """Describe the lists of members of a group."""
     names = [file.name.text for file in history.files]
     names += [vacuum.path.rpartition("/")[2] for vacuum in history.vacuums]
     return _of_group(store, history, GROUP, tuple(names), history.vacuums)
@@ -231,7 +231,7 @@ def _of_group(
     names: tuple[str, ...],
     vacuums: Iterable[VacuumFile],
 ) -> MergeFolder:
-    """Whole URIs: the lines of a copied group hide nothing, for the engine and for us."""
+    """Compare whole URIs: the lines of a copied group hide nothing, for the engine and for us."""
     versions = [file.format_version for file in history.files]
     whole = MergeFolder(
         folder=folder,
@@ -290,7 +290,7 @@ def plan_metadata(store: Store, known: MergeFolder) -> Merge | str | None:
 
 
 def _seen_again(known: MergeFolder, hidden: Iterable[Name], first: int, last: int) -> str | None:
-    """A hidden file that some window sees together with a merged file of that range.
+    """Find a hidden file that some window sees together with a merged file of that range.
 
     A `.vac` outside of the range can hide a file that lies inside of it. A window that covers the
     range, and not the `.vac`, sees that file, which would then count after the merged one.
@@ -315,7 +315,7 @@ def _read(store: Store, known: MergeFolder, names: Sequence[Name]) -> Iterator[M
 
 
 def _merged(files: Sequence[MetadataFile]) -> tuple[list[MetadataItem], bytes | None]:
-    """The entries that count, and a key for which that is not defined.
+    """Give the entries that count, and a key for which that is not defined.
 
     The engine applies files by their first moment. It has no order for two of one moment.
     """
@@ -351,7 +351,7 @@ def plan_consolidate_group(store: Store, key: bytes | None) -> Plan:
 
 
 def sound_group(store: Store, key: bytes | str | None) -> GroupHistory:
-    """Reads a group that is about to be changed.
+    """Read a group that is about to be changed.
 
     Raises:
         RefusedError: A list of members cannot be read, or the engine could not open the group.
@@ -394,7 +394,7 @@ def plan_lists(store: Store, history: GroupHistory) -> Merge | str | None:
 
 
 def _undecided(files: Sequence[DetailsFile]) -> str | None:
-    """A key of which two lists of one moment, the last that tell of it, tell different things."""
+    """Find a key whose last two lists are of one moment and disagree on it."""
     latest: dict[str, tuple[int, set[GroupEntry]]] = {}
     for file in files:
         for entry in () if file.details is None else file.details.entries:

@@ -177,7 +177,7 @@ class StillWrong:
     left: tuple[Finding, ...]
 
     def __call__(self, store: Store) -> Seen:
-        """Look; give it."""
+        """Look; give the findings."""
         return Seen(findings=still_wrong(store, self.key, self.left))
 
 
@@ -208,12 +208,12 @@ class Mending:
     """What the repair does not mend."""
 
     def replace(self, path: str, data: bytes, why: str, reason: str) -> None:
-        """Exchanges the content of a file; `why` is the reason to move the old one."""
+        """Exchange the content of a file; `why` is the reason to move the old one."""
         self.moves[path] = why
         self.replaced[path] = put(path, data, reason)
 
     def put(self, path: str, data: bytes, reason: str) -> None:
-        """Adds a new file."""
+        """Add a new file."""
         self.puts[path] = put(path, data, reason)
 
 
@@ -226,7 +226,7 @@ def lost_metadata(where: str, path: str) -> str:
 
 
 class Mender:
-    """Decides how to mend one array.
+    """Decide how to mend one array.
 
     Args:
         rules: The rules of its history.
@@ -258,7 +258,7 @@ class Mender:
         self._cons = {source.path for source in self.history.table.sources if not source.loose}
 
     def mend(self, copies: Mapping[str, str] | None = None) -> Mending:
-        """Everything, in the order in which one thing depends on another.
+        """Mend everything, in the order in which one thing depends on another.
 
         Args:
             copies: Folders of fragments that must not be committed, each with the record of the
@@ -292,13 +292,13 @@ class Mender:
         return self.mending
 
     def take_out(self, commit: Delete, uri: str, reason: str) -> Mending:
-        """Takes one sound delete or update out of all files that hold it."""
+        """Take one sound delete or update out of all files that hold it."""
         self._take_delete_out(commit, uri, "undelete", reason)
         self._mend_all_cons()
         return self.mending
 
     def leave_out(self, reasons: Mapping[str, str]) -> Mending:
-        """Takes commits, by URI, out of every `.con` that holds them; files of their own stay."""
+        """Take commits, by URI, out of every `.con` that holds them; files of their own stay."""
         self.dropped |= reasons
         self._mend_all_cons()
         return self.mending
@@ -322,7 +322,7 @@ class Mender:
                 self.mending.moves[item.path] = f"{item.code}: {item.message}"
 
     def _drop_conditions(self) -> None:
-        """Takes out deletes and updates with which the engine cannot read the array."""
+        """Take out deletes and updates with which the engine cannot read the array."""
         for commit, row in commits(self.rules):
             uri = self.history.table.uri(row)
             if is_newer(uri):
@@ -341,7 +341,7 @@ class Mender:
                 self._take_delete_out(commit, uri, why.code, reason)
 
     def _take_delete_out(self, commit: Delete, uri: str, code: str, reason: str) -> None:
-        """Takes a delete out; if a fragment has applied it, another one takes its place (F14)."""
+        """Take a delete out; if a fragment has applied it, another one takes its place (F14)."""
         known = uri.rpartition("/")[2].removesuffix(".del")
         applied = [path for path, item in self.health.items() if known in item.applied]
         if not applied:
@@ -360,7 +360,7 @@ class Mender:
         return self.harmless[uri[-4:]]
 
     def _commit_orphans(self, copies: Mapping[str, str] | None) -> set[str]:
-        """Commits whole fragments that no commit names; gives their folders."""
+        """Commit whole fragments that no commit names; give their folders."""
         found = find_lost_commits(self.rules, self.health, copies or {})
         if copies is None:
             if found.again and not len(self.rules.fragments):
@@ -371,7 +371,7 @@ class Mender:
             return set()
         again = {p: n for p, n in found.again.items() if write_uri(n) not in self.mending.puts}
         uris = sorted(map(write_uri, again.values()), key=lambda uri: time_order(commit_name(uri)))
-        # A fragment of before version 12 lies in the root, and so does its commit.
+        # A fragment older than version 12 lies in the root, and so does its commit.
         in_con = [uri for uri in uris if not uri.endswith(".ok")]
         for uri in (uri for uri in uris if uri.endswith(".ok")):
             self.mending.put(uri, b"", "its fragment is whole")
@@ -385,7 +385,7 @@ class Mender:
         return set(again)
 
     def _replace_lost(self, orphans: set[str]) -> None:
-        """Puts a delete that matches no row where one is gone that a fragment needs (F14)."""
+        """Put a delete that matches no row where one is gone that a fragment needs (F14)."""
         there = {self.history.table.fragment_path(row) for row in self.rules.fragments.tolist()}
         there |= orphans
         for uri, paths in lost_deletes(self.history, self.health).items():
@@ -397,7 +397,7 @@ class Mender:
             self.mending.notes.append(note)
 
     def _keep_applied(self, path: str, code: str, reason: str, applied: list[str]) -> None:
-        """Leaves a delete that a fragment has applied: without it the engine crashes (F14)."""
+        """Leave a delete that a fragment has applied: without it the engine crashes (F14)."""
         message = (
             f"{reason}; {applied[0]} has applied it, so what it removed there cannot come back, "
             f"and without it the engine's next consolidation of fragments would crash: it stays"
@@ -417,14 +417,14 @@ class Mender:
         return text in (listing.commits if folder else listing.root_commits)
 
     def _take_out_fragments(self) -> None:
-        """Takes out the commits of fragments that cannot be read."""
+        """Take out the commits of fragments that cannot be read."""
         commits = self.mending.commits
         self.mending.moves |= {uri: why for uri, why in commits.items() if self._is_loose(uri)}
         if in_con := [uri for uri in commits if self._is_in_con(uri)]:
             self._put_ign(in_con, f"{count_text(len(in_con), 'fragment')} gone")
 
     def _hide_undone(self) -> None:
-        """Hides merged fragments that show what a restore hid, if their sources are all there."""
+        """Hide merged fragments that show what a restore hid, if their sources are all there."""
         table = self.history.table
         committed = {table.name(row) for row in self.rules.fragments.tolist()}
         for one in undone_restores(self.history):
@@ -445,7 +445,7 @@ class Mender:
         self.mending.put(path, encode_lines(uris), reason)
 
     def _put_deletes_back(self) -> None:
-        """Puts back the files of deletes that only a `.con` holds: the engine needs them (F1)."""
+        """Put back the files of deletes that only a `.con` holds: the engine needs them (F1)."""
         table = self.history.table
         for row in table.tile_rows.tolist():
             uri = table.uri(row)
@@ -463,7 +463,7 @@ class Mender:
         return not all(table.is_loose(row) for row in table.find([uri]).tolist())
 
     def _intact(self, uri: str) -> bytes | None:
-        """The tile of a delete or update from a file that holds it undamaged."""
+        """Find the tile of a delete or update in a file that holds it undamaged."""
         for row in self.history.table.find([uri]).tolist():
             tile = self.history.table.tile(row)[0]
             if _opens(tile, self.history.key):
@@ -471,7 +471,7 @@ class Mender:
         return None
 
     def _mend_con(self, number: int, source: RecordSource, *, has_bad_lines: bool) -> None:
-        """Writes a `.con` anew: without unreadable records, with a cut one if it is known."""
+        """Rewrite a `.con` without unreadable records, with a cut one if it is known."""
         table, path = self.history.table, source.path
         kept: dict[str, bytes | None] = {}
         changed = has_bad_lines
@@ -501,7 +501,7 @@ class Mender:
             self.mending.put(new, content, f"{count_text(len(kept), 'commit')} of {path}")
 
     def _mend_tail(self, path: str, data: bytes, kept: dict[str, bytes | None]) -> bool:
-        """Adds the last record, which was cut, if it is known; true if the file is to be mended."""
+        """Add the last record, which was cut, if it is known; tell whether to mend the file."""
         tail = cut_line(data)
         if tail is None:
             return True
@@ -533,7 +533,7 @@ class Mender:
             self._put_ign(good, f"{count_text(len(good), 'line')} of {path}")
 
     def _mend_vac(self, vacuum: VacuumFile) -> None:
-        """Writes a `.vac` anew under its own name."""
+        """Rewrite a `.vac` under its own name."""
         folder = META if vacuum.path.startswith(f"{META}/") else FRAGMENTS
         good: list[str] = []
         for at, line in enumerate(vacuum.lines):
@@ -550,7 +550,7 @@ class Mender:
             self.mending.replace(vacuum.path, encode_lines(good), why, reason)
 
     def _completed(self, own: Name, line: str) -> str | None:
-        """The one fragment that a cut line of a `.vac` can mean."""
+        """Find the one fragment that a cut line of a `.vac` can mean."""
         rest = line.rpartition("/")[2]
         table = self.history.table
         names = [table.name(row) for row in self.rules.fragments.tolist()]
@@ -562,7 +562,7 @@ class Mender:
         return None
 
     def _move_mended(self, path: str) -> None:
-        """Moves a file that a new one replaces, for the first reason that is known."""
+        """Move a file that a new one replaces, for the first reason that is known."""
         reasons = [f"{item.code}: {item.message}" for item in self.damage if item.path == path]
         reasons += [why for uri, why in self.dropped.items() if self._is_in_con(uri)]
         reasons += [f"{uri} breaks reads" for uri in self.swapped if self._is_in_con(uri)]
@@ -592,13 +592,13 @@ class FragmentMender:
         self.uncommitted = tuple(name for name in rules.uncommitted if is_name(name))
 
     def mend_all(self) -> None:
-        """Decides on every fragment, and adds the steps to the mending."""
+        """Decide on every fragment, and add the steps to the mending."""
         hidden = self.rules.superseded(0, MAX_TIMESTAMP)
         for at, row in enumerate(self.rules.fragments.tolist()):
             self.mend(row, missing=bool(self.rules.missing[at]), hidden=bool(hidden[at]))
 
     def mend(self, row: int, *, missing: bool, hidden: bool) -> None:
-        """Decides on one fragment."""
+        """Decide on one fragment."""
         table = self.history.table
         uri, path, name = table.uri(row), table.fragment_path(row), table.name(row)
         health = self.health.get(path)
@@ -634,7 +634,7 @@ class FragmentMender:
             self.mending.commits[table.uri(row)] = reason
 
     def _renamed(self, name: str, row: int, reason: str, *, hidden: bool) -> bool:
-        """Commits the fragment that a damaged name means, if there is no doubt which it is.
+        """Commit the fragment that a damaged name means, if there is no doubt which it is.
 
         A fragment that a `.vac` hides stays as it is: no `.vac` would hide it under its other name.
         """
@@ -653,7 +653,7 @@ class FragmentMender:
         return True
 
     def _sources(self, name: str) -> tuple[list[str], list[str]]:
-        """The sources of a fragment: those that are there and not broken, and the others."""
+        """List the sources of a fragment: those that are there and not broken, and the others."""
         there: list[str] = []
         gone: list[str] = []
         for vacuum in self.history.vacuums:
@@ -665,7 +665,7 @@ class FragmentMender:
         return there, gone
 
     def _bring_back(self, name: str, path: str, there: list[str], gone: list[str]) -> None:
-        """Makes the sources of a fragment visible again, and notes what stays away."""
+        """Make the sources of a fragment visible again, and note the rows that stay away."""
         for vacuum in self.history.vacuums:
             if vacuum.name.text == name and there:
                 self.mending.moves[vacuum.path] = f"it hides what {name} was made from"
@@ -697,7 +697,7 @@ class FragmentMender:
 
 
 def is_usable(health: Mapping[str, Health], name: str) -> bool:
-    """Whether a fragment is there, and not known to be broken."""
+    """Tell whether a fragment is there, and not known to be broken."""
     known = health_by_name(health, name)
     return known is not None and not known.is_broken and not is_newer(name)
 
@@ -714,7 +714,7 @@ class LostCommits(NamedTuple):
 def find_lost_commits(
     rules: Rules, health: Mapping[str, Health], copies: Mapping[str, str]
 ) -> LostCommits:
-    """The fragments whose commits may have been lost.
+    """Find the fragments whose commits may have been lost.
 
     Args:
         rules: The rules of the array's history.
@@ -758,7 +758,7 @@ def find_lost_commits(
 
 
 def _merges(rules: Rules, again: Mapping[str, str]) -> Iterator[str]:
-    """The notes on fragments that may have been merged from others that are there too."""
+    """Note the fragments that may have been merged from others that are there too."""
     table, vacuums = rules.history.table, {one.name.text for one in rules.history.vacuums}
     known = [table.name(row) for row in rules.fragments.tolist()]
     names = [parse_name(text) for text in (*known, *again.values()) if is_name(text)]
@@ -774,7 +774,7 @@ def _merges(rules: Rules, again: Mapping[str, str]) -> Iterator[str]:
 
 
 def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
-    """Tiles that match no row, by extension: a delete, and an update, which sets nothing.
+    """Make tiles that match no row, by extension: a delete, and an update, which sets nothing.
 
     Args:
         history: What was read of the array; without a readable schema there are none.
@@ -792,7 +792,7 @@ def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
 
 
 def row_words(rules: Rules, name: str, applied: Collection[str]) -> str:
-    """What becomes of the rows that a delete removed, once it matches no row.
+    """Say which rows of a delete come back once it matches no row.
 
     Args:
         rules: The rules of the array's history.

@@ -106,7 +106,7 @@ class Again(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A delete that is written anew."""
+    """A delete that is written again."""
 
     uri: str
     tile: bytes
@@ -133,7 +133,7 @@ class Replay:
 def plan_replay(
     past: Past, now: State, wanted_at: Callable[[frozenset[str]], State], ends: int, version: int
 ) -> tuple[Replay, State]:
-    """Plans the commits that bring a state about, and gives the state.
+    """Plan the commits that bring a state about, and give the state.
 
     Args:
         past: The array.
@@ -176,7 +176,7 @@ class _Plan:
         self.is_replay = bool(wanted.parts) and again
 
     def stuck(self, *, allows_duplicates: bool) -> frozenset[str]:
-        """Fragments whose cells would have to move in time, and cannot."""
+        """Find fragments whose cells would have to move in time, and cannot."""
         timed = [part.name for part in self.wanted.parts if part.cells_timed]
         if self.is_replay or self.undone:
             return frozenset(name.text for name in timed)
@@ -188,7 +188,7 @@ class _Plan:
         return frozenset(found)
 
     def _is_past_a_delete(self, part: Part) -> bool:
-        """Whether its cells would move past a delete or update that still has to hide some."""
+        """Tell whether its cells would move past a delete or update that still has to hide some."""
         if not part.cells_timed or part.name.text in self.now.names:
             return False
         conditions = (*self.wanted.deletes, *self.wanted.updates)
@@ -198,7 +198,7 @@ class _Plan:
         )
 
     def replay(self, past: Past, ends: int, version: int) -> Replay:
-        """The commits; the last one gets the moment `ends`."""
+        """Give the commits; the last one gets the moment `ends`."""
         if self.is_replay:
             return self._everything(past, ends, version)
         moved = [part for part in self.wanted.parts if self._is_moved(part)]
@@ -250,7 +250,7 @@ class _Plan:
         )
 
     def _named(self, part: Part, at: int, ends: int) -> str:
-        """The new name of a fragment: of a moment, or hidden until the last one if it can be."""
+        """Name a fragment again: by a moment, or hidden until the last one if it can be."""
         name = part.name
         by_cell = has_cell_times_by_name(name, dense=self.dense)
         return new_name(at, at if by_cell else ends, name.version)
@@ -264,7 +264,7 @@ def _refuse_old(past: Past, again: tuple[Again, ...] | list[Again]) -> None:
 
 
 def wipe_tile(past: Past, key: bytes | None) -> bytes:
-    """The tile of a delete that matches every row.
+    """Make the tile of a delete that matches every row.
 
     Raises:
         RefusedError: The schema cannot be read.
@@ -277,7 +277,7 @@ def wipe_tile(past: Past, key: bytes | None) -> bytes:
 
 
 def vac_name(replay: Replay, version: int, *, dense: bool) -> str:
-    """The name of the `.vac` that hides fragments from the replay's moments on."""
+    """Name the `.vac` that hides fragments from the replay's moments on."""
     # Where an overlap is enough, it is in every window that sees one of the new fragments.
     by_cell = not dense and version >= TIMESTAMPED_CELLS
     return new_name(replay.first if by_cell else replay.last, replay.last, version)
@@ -456,7 +456,7 @@ def plan_steps(
 def con_step(
     history: History, commits: CommitsPlan, writes: list[str], deletes: dict[str, bytes]
 ) -> Step:
-    """The `.con` that commits fragments and deletes in one step, later than all others."""
+    """Make the `.con` that commits fragments and deletes in one step, later than all others."""
     records = [commit_files.ConRecord(uri, None) for uri in writes]
     records += [commit_files.ConRecord(uri, tile) for uri, tile in deletes.items()]
     data = b"".join(map(encode_record, sorted(records, key=wanted_order)))
@@ -607,7 +607,7 @@ def _in_commits(steps: Iterable[Step]) -> frozenset[str]:
 
 
 def wait_until(moment: int) -> None:
-    """Waits for a moment that is just ahead, so that an open at now sees it."""
+    """Wait for a moment that is just ahead, so that an open now sees it."""
     ahead = moment - now_ms()
     if 0 <= ahead <= _LONGEST_WAIT_MS:
         time.sleep((ahead + 1) / 1000)
@@ -638,7 +638,7 @@ def look_under_way(store: Store, rules: Rules, effect: Effect) -> tuple[str, ...
 
 
 def _is_young(store: Store, path: str) -> bool:
-    """Whether a folder may belong to a write that is under way; an empty one may."""
+    """Tell whether a folder may belong to a write that is under way; an empty one may."""
     times = [entry.modified_ms for entry in store.list_prefix(path, sizes=True)]
     young = now_ms() - HOURS_24
     return not times or any(time is None or time > young for time in times)

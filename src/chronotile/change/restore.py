@@ -82,7 +82,7 @@ def plan_restore(
 
 
 def _notes_on_labels(store: Store, end: int) -> Iterator[str]:
-    """Dimension labels are arrays by themselves, which change by themselves."""
+    """Note how to restore dimension labels: each is an array of its own."""
     for folder in store.list_dir(LABELS).folders:
         command = f"chronotile restore {shell_word(store.uri_of(folder))} --to {end}"
         yield f"{folder} stays as it is: {command} brings it back"
@@ -106,7 +106,7 @@ def plan_undelete_from(
 
 
 def _with_hint(error: UnreachableError, deletes: list[str], end: int | None) -> UnreachableError:
-    """The refusal, with the other ways that there are."""
+    """Add the other ways to a refusal."""
     array = shell_word(error.where)
     ways = [f"chronotile undelete {array} {name} --ever" for name in deletes[:1]]
     to = "TIME" if end is None else end
@@ -132,7 +132,7 @@ class Change:
         self.wanted: State = self.now
 
     def bring(self, wanted_at: Callable[[frozenset[str]], State], *, more: bool = False) -> None:
-        """Plans the commits that bring a state about, all of them after every other commit.
+        """Plan the commits that bring a state about, all of them after every other commit.
 
         Args:
             wanted_at: Gives the wanted state, with some merged fragments taken apart.
@@ -214,7 +214,7 @@ class Change:
 
 
 def _measured(parts: list[Part]) -> str:
-    """How many fragments, with their cells and bytes where the footers tell."""
+    """Count fragments, with their cells and bytes if the footers have them."""
     cells = [part.cells for part in parts if part.cells is not None]
     sizes = [part.size for part in parts if part.size is not None]
     told = [count_text(sum(cells), "cell")] if len(cells) == len(parts) else []
@@ -231,7 +231,7 @@ class Back(NamedTuple):
     reason: str
 
     def step(self, history: History, at: int) -> Step:
-        """The file, named by the moment from which on it counts.
+        """Name the file by the moment from which on it counts.
 
         Raises:
             RefusedError: There is a later file, or one of the same moment.
@@ -248,7 +248,7 @@ class Back(NamedTuple):
 
 
 def schema_back(store: Store, rules: Rules, to: int) -> Iterator[Back]:
-    """The file that makes the schema of a moment the last one, if it is not.
+    """Make the file that brings the schema of a moment back, if it differs.
 
     Raises:
         RefusedError: A delete names a field that this schema lacks: every read would fail (F8).
@@ -283,7 +283,7 @@ def _payload(data: bytes, path: str, history: History) -> bytes:
 
 
 def metadata_back(store: Store, history: History, to: int, key: bytes | None) -> Iterator[Back]:
-    """The file that brings the metadata of a moment back, if it differs.
+    """Make the file that brings the metadata of a moment back, if it differs.
 
     Raises:
         RefusedError: Metadata was merged over that moment, and what it was merged from is gone.
@@ -314,7 +314,7 @@ def _refuse_merged(history: History, moment: int) -> None:
 
 
 def latest_moment(rules: Rules) -> int:
-    """The last moment that any commit, `.vac`, schema or metadata file of an array has.
+    """Find the last moment of any commit, `.vac`, schema or metadata file of an array.
 
     Raises:
         ChronotileError: It is the last one that there is.

@@ -89,26 +89,26 @@ def plan_of(store: Store, step: Step) -> Plan:
 
 
 def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> None:
-    """Refuses a name that stands for another moment already, unless it may move."""
+    """Refuse a name that stands for another moment already, unless it may move."""
     if known is not None and not move:
         problem = f"expected a new name, found that {name!r} is {known} ({time_text(known)})"
         raise RefusedError(where, problem)
 
 
 def tag_words(name: str, moment: int | None) -> str:
-    """What is done to a tag, in words."""
+    """Say how a tag changes."""
     told = "taken away" if moment is None else f"{moment} ({time_text(moment)})"
     return f"the tag {name}: {told}"
 
 
 def mark_words(name: str, moment: int, *, there: bool) -> str:
-    """What is done to the mark of a group's tag, in words."""
+    """Say how the mark of a group's tag changes."""
     told = f"{moment} ({time_text(moment)})"
     return f"the group's tag {name}: {told}{'' if there else ', taken away'}"
 
 
 def array_step(store: Store, history: History, item: MetadataItem, words: str) -> Step:
-    """The file of metadata that sets a key of an array, or removes it."""
+    """Make the file of metadata that sets a key of an array, or removes it."""
     others = visible_metadata(history, 0, MAX_TIMESTAMP)
     return metadata_step(item, others, array_version(history), sealing_key(store, history), words)
 
@@ -116,14 +116,14 @@ def array_step(store: Store, history: History, item: MetadataItem, words: str) -
 def metadata_step(
     item: MetadataItem, others: Iterable[Name], version: int, key: bytes | None, words: str
 ) -> Step:
-    """The file of metadata that sets a key, or removes it, later than all others."""
+    """Make the file of metadata that sets a key, or removes it, later than all others."""
     data = tiles.encode(encode_items([item]), version=version, key=key)
     now = max(now_ms(), max((one.t1 for one in others), default=0) + 1)
     return put(f"{META}/{new_name(now, now, None)}", data, words)
 
 
 def metadata_of_group(store: Store, history: GroupHistory) -> list[Name]:
-    """The files of metadata that an open of a group reads, in the order in which they count."""
+    """List the files of metadata that an open of a group reads, in the order that counts."""
     hidden = {one for vacuum in group_metadata(store, history).vacuums for one in vacuum.targets}
     named = (name for text in history.meta if (name := try_parse(text)) is not None)
     return sorted((name for name in named if name.text not in hidden), key=time_order)

@@ -258,7 +258,7 @@ class _CommitFiles:
         return {folder.path.rpartition("/")[2] for folder in self.folders}
 
     def stages(self) -> Iterable[Stage]:
-        """The steps, in the order of the module's text."""
+        """Give the steps, in the order of the module's text."""
         hidden = (self.still_hidden,) if self.folders else ()
         yield Stage(name="ignore", seen=_SAME, looks=hidden, steps=self.new_ignores)
         yield Stage(name="commits of fragments", seen=_SAME, steps=self.own)

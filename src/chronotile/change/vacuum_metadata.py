@@ -89,7 +89,7 @@ def plan_metadata_removal(
     metadata: bool,
     kept: Sequence[Kept] = (),
 ) -> MetadataRemoval:
-    """Plans what can go of consolidated fragment metadata and of metadata.
+    """Plan the removal of consolidated footers and metadata that nobody needs.
 
     Args:
         store: Where the array is.
@@ -194,7 +194,7 @@ def _sizes(store: Store, *folders: str) -> dict[str, int | None]:
 
 
 def _held(store: Store, history: History, going: Collection[str]) -> dict[str, Footers]:
-    """What each `.meta` that can be opened holds of the fragments that stay."""
+    """Read the footers of the fragments that stay, from each `.meta` that can be opened."""
     listing = history.listing
     there = {*listing.fragments, *listing.root_fragments} - set(going)
     return {
@@ -205,7 +205,7 @@ def _held(store: Store, history: History, going: Collection[str]) -> dict[str, F
 
 
 def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
-    """The `.meta` files that go, each with one that stays and holds all of it."""
+    """Choose the `.meta` files that go, each with one that stays and holds all of it."""
 
     def order(path: str) -> tuple[int, int, tuple[int, str]]:
         name = try_parse(path.rpartition("/")[2].removesuffix(".meta"))
@@ -261,7 +261,7 @@ class Replaced:
         self.readable = {p: data for p, data in self.readable.items() if p in staying}
 
     def steps(self) -> Iterator[Step]:
-        """Removes what the `.vac` files list, and then each `.vac` with nothing left."""
+        """Remove the files that the `.vac` files list, and then each `.vac` with nothing left."""
         seen: set[str] = set()
         for vacuum in self.done:
             for target in vacuum.targets:
@@ -286,7 +286,7 @@ class Replaced:
                 )
 
     def kept_notes(self) -> Iterator[str]:
-        """What is kept, and why."""
+        """Say which files are kept, and why."""
         done = {vacuum.path for vacuum in self.done}
         for name, vacuum in self._by_name.items():
             if vacuum.path in self._held:
@@ -295,7 +295,7 @@ class Replaced:
                 yield f"what {vacuum.path} lists is kept: no merged file of that name can be read"
 
     def _why(self, vacuum: VacuumFile, kept: Sequence[Kept]) -> str | None:
-        """Why a window must still see what a `.vac` lists; None if none must."""
+        """Name the windows that must still see files that a `.vac` lists; None if none must."""
         names = [name for text in vacuum.targets if (name := try_parse(text)) is not None]
         there = [name for name in names if name.text in self._there]
         labels = [k.label for k in kept if any(k.sees(n.t2, vacuum.name.t2) for n in there)]
@@ -305,11 +305,11 @@ class Replaced:
         return Step(op="remove", path=path, size=self._sizes.get(path), reason=reason)
 
     def _listing(self, name: str) -> list[str]:
-        """The merged files that a file was merged into."""
+        """List the merged files that a file was merged into."""
         return [n for n, vacuum in self._by_name.items() if name in vacuum.targets and n != name]
 
     def _is_safe(self, name: str, above: frozenset[str]) -> bool:
-        """Whether a merged file can be read, or one that it was merged into in turn."""
+        """Tell whether a merged file can be read, or one that it was merged into in turn."""
         if f"{self._folder}/{name}" in self.readable:
             return True
         return any(
@@ -323,7 +323,7 @@ class Replaced:
         return max((1 + self._depth(other, above | {name}) for other in others), default=0)
 
     def _in_order(self) -> list[VacuumFile]:
-        """Those whose merged file was merged in turn go before the `.vac` that lists it."""
+        """Order the `.vac` files: if a merged file was merged in turn, its `.vac` goes first."""
         names = sorted(self._by_name, key=lambda name: (-self._depth(name), name))
         return [self._by_name[name] for name in names]
 
@@ -391,7 +391,7 @@ def _kept_windows(store: Store, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
 
 
 def _is_covered(history: GroupHistory, vacuum: VacuumFile) -> bool:
-    """Whether the lists that an open reads tell of all that the lists which it hides tell of."""
+    """Tell whether the lists that an open reads name every member of the lists that are hidden."""
     details = {file.name.text: file.details for file in history.files}
     live = [file.details for file in files_at(history, 0, MAX_TIMESTAMP)]
     told = last_entries([one for one in live if one is not None]).keys()

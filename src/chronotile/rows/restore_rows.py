@@ -6,7 +6,7 @@ This is the way where commits alone cannot do it: fragments that were merged ove
 parts are gone, hold cells that no commit file can tell apart; cells with times of their own cannot
 be moved behind a delete. The engine reads the rows as they were, batch by batch, and writes them
 aside; their files become fragments of the array, which one exchange of a `.vac` shows in place of
-the others (see `change.carry_out`). Every window that ends before stays as it is.
+the others (see `change.replay`). Every window that ends before stays as it is.
 """
 
 from __future__ import annotations
