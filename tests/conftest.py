@@ -12,7 +12,7 @@ from support import engines  # noqa: F401  (its settings hold for every engine o
 from support.servers import FaultProxy, S3Server, s3_server
 from support.shared_out import rank_of, scheduler
 
-from chronotile.change import removed_meanwhile
+from chronotile.change import consolidate
 from chronotile.change.orphan_fragments import HOURS_24
 from chronotile.format.timestamps import now_ms
 
@@ -67,8 +67,8 @@ def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     A consolidation whose commits somebody else vacuums looks for a second whether their fragments
     go too. How often that happens is chance, and rounds without that rest race more.
     """
-    waits = tuple(wait / 10 for wait in removed_meanwhile.WAITS_S)
-    monkeypatch.setattr(removed_meanwhile, "WAITS_S", waits)
+    waits = tuple(wait / 10 for wait in consolidate.WAITS_S)
+    monkeypatch.setattr(consolidate, "WAITS_S", waits)
 
 
 @pytest.fixture

@@ -293,7 +293,7 @@ class Handle(ABC, Generic[R]):
             ChangedError: Somebody else changes the same files; try again.
         """
         from chronotile.change.consolidate import plan_consolidate
-        from chronotile.change.consolidate_group import plan_consolidate_group
+        from chronotile.change.merged_files import plan_consolidate_group
 
         options = {"mode": mode, "updates": updates}
         return self._change(
@@ -341,7 +341,7 @@ class Handle(ABC, Generic[R]):
             ChangedError: Somebody else changes the array: try again.
         """
         from chronotile.change.vacuum import plan_vacuum
-        from chronotile.change.vacuum_group import plan_vacuum_group
+        from chronotile.change.vacuum_metadata import plan_vacuum_group
 
         options = {
             "mode": mode,

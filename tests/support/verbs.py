@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chronotile.change.consolidate_group import plan_consolidate_group
 from chronotile.change.executor import execute
+from chronotile.change.merged_files import plan_consolidate_group
 from chronotile.change.operations import Who
 from chronotile.change.repair_group import plan_repair_group
 from chronotile.change.undo import settle
-from chronotile.change.vacuum_group import plan_vacuum_group
+from chronotile.change.vacuum_metadata import plan_vacuum_group
 from chronotile.group import Group
 from chronotile.handle import open_at
 from chronotile.storage.store import open_store

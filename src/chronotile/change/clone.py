@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.past_state import Past, State
 from chronotile.change.plan import Report, Source, Step, put
+from chronotile.change.repair import harmless_tiles, row_words
 from chronotile.change.sound_array import array_version, sealing_key
-from chronotile.change.stand_in_deletes import harmless_tiles, row_words
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
@@ -133,7 +133,7 @@ class Parts(NamedTuple):
             yield from (f"{folder}/{path}" for path in plan.paths())
 
     def steps(self, transfer: Transfer, link: Link) -> Iterator[Step]:
-        """What is done, a step each fragment."""
+        """Give the steps, one for each fragment."""
         op: Op = "link" if transfer.links else "copy"
         for folder, files in self.folders.items():
             count = len(files)
@@ -157,7 +157,7 @@ class Parts(NamedTuple):
 def make_plan(
     store: Store, history: History, window: tuple[int, int], without: frozenset[str]
 ) -> Parts:
-    """Plans the clone of an array, and of the arrays of its dimension labels."""
+    """Plan the clone of an array, and of the arrays of its dimension labels."""
     rules = Rules(history)
     _refuse_unknown(history, without)
     past = Past(store, rules)
@@ -198,7 +198,7 @@ def _refuse_unknown(history: History, without: frozenset[str]) -> None:
 
 
 def _stand_ins(store: Store, rules: Rules, state: State, notes: list[str]) -> dict[str, bytes]:
-    """Tiles for deletes that fragments have applied and that are left out: uri -> tile."""
+    """Make tiles for deletes that fragments have applied and that are left out: uri -> tile."""
     if not state.still_applied:
         return {}
     table = rules.history.table
@@ -214,7 +214,7 @@ def _stand_ins(store: Store, rules: Rules, state: State, notes: list[str]) -> di
 
 
 def _schemas(history: History, state: State) -> tuple[tuple[str, str], ...]:
-    """The schema files, the one in force first; a copy of it if it would not be the last."""
+    """Name the schema files, the one in force first; copy it if it would not be the last."""
     in_force, listed = state.schema, history.schemas
     assert in_force is not None  # a listing without a schema is no array
     paths = [item.path for item in listed]
@@ -228,7 +228,7 @@ def _schemas(history: History, state: State) -> tuple[tuple[str, str], ...]:
 
 
 def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> Iterator[Step]:
-    """The `.con` of the clone, and loose files for what cannot stand in one."""
+    """Make the `.con` of the clone, and loose files for commits that cannot stand in one."""
     table, version = history.table, array_version(history)
     implied = table.implied
     writes = [write_uri(part.name.text) for part in state.parts if not implied[part.row]]
@@ -254,7 +254,7 @@ def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> 
 
 
 def _refuse_others(there: Store, plan: Parts) -> None:
-    """Refuses a place where something else is; what a broken-off clone left may stay."""
+    """Refuse a place with other files; those of a broken-off clone may stay."""
     try:
         found = {entry.path for entry in there.list_files()}
     except ArrayNotFoundError:
@@ -294,7 +294,7 @@ def _carry_out(plan: Parts, transfer: Transfer, here: Store, there: Store, link:
 
 
 def _compare_sizes(there: Store, sizes: Mapping[str, int | None]) -> None:
-    """Lists what was copied, and compares the sizes."""
+    """List the copied files, and compare their sizes."""
     if not sizes:
         return
     found = {entry.path: entry.size for entry in there.list_prefix(FRAGMENTS, sizes=True)}

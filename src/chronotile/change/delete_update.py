@@ -136,7 +136,7 @@ class _Target:
                 raise RefusedError(where, f"expected a moment outside of old fragments, {found}")
 
     def _refuse_odd_time(self) -> None:
-        """Refuses a moment that is rarely meant: before all data, or in the future."""
+        """Refuse a moment that is rarely meant: before all data, or in the future."""
         table, when = self.history.table, f"{time_text(self.moment)} ({self.moment})"
         writes = (table.uris.ext == WRT) | (table.uris.ext == OK)
         first = int(table.uris.t1[writes].min()) if writes.any() else 0
@@ -174,7 +174,7 @@ class _Target:
                 raise RefusedError(to_text(predicate, self.schema), problem)
 
     def older_rows(self, stored: Condition, *, allowed: bool) -> list[str]:
-        """The note on rows from before a field of the condition was added (F15), if any."""
+        """Note that rows are older than a field of the condition (F15), if some are."""
         store, rules = self.store, Rules(self.history)
         look = partial(inspect, store, self.history)
         lacking = lacking_fragments(rules, fields(stored), self.moment, look)

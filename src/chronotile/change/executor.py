@@ -257,7 +257,7 @@ class Run:
         self.store.remove([step.path])
 
     def _move_folder(self, step: Step, kept: str) -> None:
-        """Move a folder likewise, file by file."""
+        """Move a folder into the quarantine, file by file."""
         assert step.source is not None
         start = len(step.path) + 1
         names = {path: f"{kept}/{path[start:]}" for path in step.source.names}

@@ -35,13 +35,13 @@ class Keep(NamedTuple):
 
 
 def kept_windows(store: Store, history: History, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
-    """The windows of an array to leave as they are: of all tags, of moments, of the last days."""
+    """List the windows of an array to keep: of all tags, of moments, of the last days."""
     moments = [moment_in(store, history, moment) for moment in keep.moments]
     return windows_of(tags, moments, keep)
 
 
 def windows_of(tags: Tags, moments: Iterable[int], keep: Keep) -> tuple[Kept, ...]:
-    """The windows of tags, of some moments, of the last days."""
+    """List the windows of tags, of some moments, of the last days."""
     found = list(kept_for(tags.with_group(keep.of_group)))
     for at in moments:
         if all((one.first, one.last) != (at, at) for one in found):
@@ -53,13 +53,13 @@ def windows_of(tags: Tags, moments: Iterable[int], keep: Keep) -> tuple[Kept, ..
 
 
 def doubtful(tags: Tags) -> Iterator[str]:
-    """What may be a tag and cannot be read, and what that means for a vacuum."""
+    """Note the metadata that may hold a tag and cannot be read: a vacuum then keeps more."""
     for doubt in tags.doubts:
         yield f"{doubt}; nothing that a tag could need goes; {doubt.hint}"
 
 
 def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:
-    """What each of them keeps from being removed."""
+    """Note how many fragments each window keeps."""
     sizes = {
         folder: sum(entry.size or 0 for entry in store.list_prefix(folder, sizes=True))
         for folder in removal.kept

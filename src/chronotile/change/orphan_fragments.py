@@ -63,7 +63,7 @@ class Orphan:
 def find_orphans(
     store: Store, history: History, rules: Rules, older_than_ms: int, *, whole: bool = False
 ) -> tuple[tuple[Orphan, ...], tuple[str, ...]]:
-    """The orphans that are old enough to go, and notes on those that stay.
+    """Find the orphans that are old enough to go, and notes on those that stay.
 
     Args:
         store: Where the array is.

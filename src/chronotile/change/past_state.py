@@ -107,7 +107,7 @@ class Past:
         self._reader = FooterReader(store, self.history)
 
     def now(self) -> State:
-        """The state that an open after every commit sees, as it is: nothing is taken apart."""
+        """Give the state that an open after every commit sees; take nothing apart."""
         return self._state(0, MAX_TIMESTAMP, frozenset(), frozenset(), strict=False, whole=True)
 
     def at(
@@ -119,7 +119,7 @@ class Past:
         apart: Collection[str] = (),
         strict: bool = True,
     ) -> State:
-        """The state as of a window.
+        """Give the state that a window sees.
 
         Args:
             start: The window's start.
@@ -197,7 +197,7 @@ class Past:
             self._facts[name] = known
 
     def part(self, name: Name) -> Part:
-        """A fragment, with what its footer says."""
+        """Describe a fragment by its name and its footer."""
         self._read([name.text])
         stored, row = self._facts[name.text], self._rows[name.text]
         folder = self.history.table.fragment_path(row)
@@ -212,14 +212,14 @@ class Past:
         return Part(name, folder, row, stored.footer.has_timestamps, cells, applied, size)
 
     def is_readable(self, part: Part) -> bool:
-        """Whether a fragment's footer could be read, with the deletes that it has applied."""
+        """Tell whether a fragment's footer could be read, with the deletes that it has applied."""
         stored = self._facts[part.name.text]
         return stored is not None and stored.applied is not None
 
     def sources(
         self, name: Name, window: tuple[int, int] = (0, MAX_TIMESTAMP)
     ) -> tuple[Name, ...] | None:
-        """What a fragment was merged from, as far as a window sees it; None if some of it is gone.
+        """List the sources of a merged fragment that a window sees; None if some are gone.
 
         By default all of it.
         """
@@ -243,7 +243,7 @@ class Past:
             raise self.refused(parse_name(gap.fragment), start, end, why)
 
     def refused(self, name: Name, start: int, end: int, why: str) -> UnreachableError:
-        """The refusal of a state because of a merged fragment."""
+        """Make the refusal of a state because of a merged fragment."""
         spans = [
             (other.t1, other.t2)
             for other in map(parse_name, self._rows)
@@ -275,7 +275,7 @@ class _Taken:
     still_applied: list[tuple[str, str]] = field(default_factory=list)
 
     def of(self, name: Name, *, inside: bool = False) -> list[Part]:
-        """The parts that hold its visible cells, and no others.
+        """Find the fragments that hold its visible cells, and no others.
 
         Where its name lies inside the window, the engine shows all of its cells, even if the name
         is wrong (F4): then all that it was merged from counts, whatever the names say.

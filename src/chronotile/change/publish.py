@@ -28,12 +28,11 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import Holds, con_step, copy_step
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.past_state import Past, refuse_newer
 from chronotile.change.plan import Plan, Stage, Step, put
+from chronotile.change.replay import Effect, Holds, con_step, copy_step
 from chronotile.change.sound_array import sound_history
-from chronotile.change.under_way import Effect
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
@@ -134,7 +133,7 @@ class Load:
         self.wanted = self._content(store, history, latest.path)
 
     def add(self, source: Store) -> None:
-        """Takes the visible fragments of a staging array.
+        """Take the visible fragments of a staging array.
 
         Raises:
             RefusedError: They cannot be published.
@@ -189,7 +188,7 @@ class Load:
                 self.puts[path] = put(path, source.read(path), "the schema of staged fragments")
 
     def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
-        """What a schema says, whatever its file and those of its enumerations are called.
+        """Give the content of a schema without the names of its file and of its enumerations.
 
         An array that the engine made from the target's schema may lack the files of enumerations:
         it names those of the target.
@@ -387,7 +386,7 @@ class Load:
         raise RefusedError(self.store.uri, f"{problem}; {', or '.join(ways)}")
 
     def _hidden(self, copies: list[_Copy]) -> Iterator[tuple[Delete, list[_Copy]]]:
-        """The deletes and updates of the target that may hide rows of the copies, and of which."""
+        """Find the deletes and updates of the target that may hide rows of copies, with these."""
         view = View(self.rules, 0, MAX_TIMESTAMP)
         # The engine does not see an update in a `.con`.
         for one in (*view.deletes, *(update for update in view.updates if not update.offset)):
@@ -430,7 +429,7 @@ def _stem(uri: str) -> str:
 
 
 def _half(text: str) -> str:
-    """Half a uuid that comes from a text."""
+    """Derive half a uuid from a text."""
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -449,7 +448,7 @@ def _counted(hidden: list[_Copy]) -> str:
 
 
 def _labels(history: History) -> dict[str, Enumeration]:
-    """The labels of an array's enumerations, by file."""
+    """Read the labels of an array's enumerations, by file."""
     return {
         file: field.enumeration
         for item in history.schemas

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.mending import lost_metadata
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
+from chronotile.change.repair import lost_metadata
 from chronotile.check.check_array import group_metadata
 from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
 from chronotile.errors import BadFileError, ChronotileError, TooLargeError
@@ -90,7 +90,7 @@ class StillWrong:
 
 
 def mended_history(store: Store, key: bytes | None) -> GroupHistory:
-    """What a group's history will be once it is repaired.
+    """Give the history of a group as it will be once it is repaired.
 
     Raises:
         ArrayNotFoundError: There is no group.
@@ -107,7 +107,7 @@ def mended_history(store: Store, key: bytes | None) -> GroupHistory:
 
 
 def is_passed_over(problem: Problem) -> bool:
-    """Whether the engine opens a group over a problem: it does with every `.vac`."""
+    """Tell whether the engine opens a group over a problem: it does with every `.vac`."""
     return problem.path.endswith(".vac")
 
 
@@ -149,7 +149,7 @@ def _move(path: str, data: bytes, reason: str) -> Step:
 
 
 def _refuse_fresh(store: Store, entry: Entry) -> None:
-    """Refuses a list on a disk that somebody may be writing."""
+    """Refuse a list on a disk that somebody may be writing."""
     if not store.traits.shows_partial_files or entry.modified_ms is None:
         return
     if now_ms() - entry.modified_ms < _FRESH_MS:
@@ -159,14 +159,14 @@ def _refuse_fresh(store: Store, entry: Entry) -> None:
 
 
 def _left(history: GroupHistory, problem: Problem) -> Iterator[Finding]:
-    """What a repair does not mend, unless the engine opens the group over it."""
+    """Find problems that a repair does not mend, unless the engine opens the group over them."""
     if not is_passed_over(problem):
         code = {"name": "name-malformed", "encrypted": "tile-encrypted"}.get(problem.kind)
         yield finding(history.group, code or "tile-corrupt", problem.path, problem.message, hint="")
 
 
 def _save(history: GroupHistory, path: str, data: bytes, plan: _Mend) -> None:
-    """Puts the members that a damaged list still tells into a new one."""
+    """Put the members that can be read in a damaged list into a new one."""
     start = decode_start(readable_start(data), path)
     plan.notes.append(_loss(path, data, start))
     name = try_parse(path.rpartition("/")[2])
@@ -197,7 +197,7 @@ def _loss(path: str, data: bytes, start: ReadableStart | None) -> str:
 
 
 def _strays(store: Store, history: GroupHistory, plan: _Mend) -> Iterator[str]:
-    """Folders in the group that no list tells of, as the damaged one may have done."""
+    """Find folders in the group that no list names, as the damaged one may have done."""
     shown = overlaid(
         store, {one.path: one.data for one in plan.puts}, without=[one.path for one in plan.moves]
     )
@@ -214,7 +214,7 @@ def _strays(store: Store, history: GroupHistory, plan: _Mend) -> Iterator[str]:
 
 
 def _wrong(store: Store, key: bytes | str | None) -> Iterator[Finding]:
-    """Why the engine cannot open the group, or read its metadata."""
+    """Find out why the engine cannot open the group, or read its metadata."""
     history = read_group(store, key=key)
     for problem in history.problems:
         yield from _left(history, problem)

@@ -3,36 +3,47 @@
 In: an array, a moment to go back to. Out: the plan of commits that bring its state back. Every
 window that ends before stays as it is, and no fragment is removed.
 
+The old schema's file is put once more, under a later name: fragments name their schema by its file,
+so that all of them stay. Metadata gets one file with the keys that differ. Tags stay as they are:
+they name moments of the whole history.
+
 `undelete` in the same way lets the rows of one delete come back from a moment on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import Showing, plan_steps
 from chronotile.change.past_state import Past, State, UnreachableError
-from chronotile.change.plan import Plan
-from chronotile.change.replay import Replay, plan_replay, wipe_tile
-from chronotile.change.schema_and_metadata import (
-    latest_moment,
-    metadata_back,
-    schema_back,
+from chronotile.change.plan import Plan, Step, put
+from chronotile.change.replay import (
+    Replay,
+    Showing,
+    look_under_way,
+    plan_replay,
+    plan_steps,
+    wipe_tile,
 )
-from chronotile.change.sound_array import sealing_key, sound_history, write_version
-from chronotile.change.under_way import look_under_way
-from chronotile.check.findings import RefusedError, count_text
+from chronotile.change.sound_array import array_version, sealing_key, sound_history, write_version
+from chronotile.check.findings import RefusedError, count_text, shown
 from chronotile.check.tags import moment_in
-from chronotile.errors import shell_word
-from chronotile.format.kinds import LABELS
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.conditions.tree import fields
+from chronotile.errors import ChronotileError, shell_word
+from chronotile.format import tiles
+from chronotile.format.array_metadata import MetadataItem, encode_items, removal_item
+from chronotile.format.kinds import LABELS, META, SCHEMA
+from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
+from chronotile.format.tag_entries import is_tag
 from chronotile.format.timestamps import now_ms, time_text
+from chronotile.history.read_history import merged_items, read_metadata
+from chronotile.visibility.gaps import metadata_merged_over
+from chronotile.visibility.rules import schema_at, visible_metadata
+from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from chronotile.change.past_state import Part
-    from chronotile.change.plan import Step
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
@@ -71,7 +82,7 @@ def plan_restore(
 
 
 def _notes_on_labels(store: Store, end: int) -> Iterator[str]:
-    """Dimension labels are arrays by themselves, which change by themselves."""
+    """Note how to restore dimension labels: each is an array of its own."""
     for folder in store.list_dir(LABELS).folders:
         command = f"chronotile restore {shell_word(store.uri_of(folder))} --to {end}"
         yield f"{folder} stays as it is: {command} brings it back"
@@ -95,7 +106,7 @@ def plan_undelete_from(
 
 
 def _with_hint(error: UnreachableError, deletes: list[str], end: int | None) -> UnreachableError:
-    """The refusal, with the other ways that there are."""
+    """Add the other ways to a refusal."""
     array = shell_word(error.where)
     ways = [f"chronotile undelete {array} {name} --ever" for name in deletes[:1]]
     to = "TIME" if end is None else end
@@ -121,7 +132,7 @@ class Change:
         self.wanted: State = self.now
 
     def bring(self, wanted_at: Callable[[frozenset[str]], State], *, more: bool = False) -> None:
-        """Plans the commits that bring a state about, all of them after every other commit.
+        """Plan the commits that bring a state about, all of them after every other commit.
 
         Args:
             wanted_at: Gives the wanted state, with some merged fragments taken apart.
@@ -203,10 +214,117 @@ class Change:
 
 
 def _measured(parts: list[Part]) -> str:
-    """How many fragments, with their cells and bytes where the footers tell."""
+    """Count fragments, with their cells and bytes if the footers have them."""
     cells = [part.cells for part in parts if part.cells is not None]
     sizes = [part.size for part in parts if part.size is not None]
     told = [count_text(sum(cells), "cell")] if len(cells) == len(parts) else []
     told += [f"{sum(sizes):,} bytes"] if len(sizes) == len(parts) else []
     fragments = count_text(len(parts), "fragment")
     return f"{fragments} with {' and '.join(told)}" if told else fragments
+
+
+class Back(NamedTuple):
+    """A file that brings something of a past moment back, without a name yet."""
+
+    folder: str
+    data: bytes
+    reason: str
+
+    def step(self, history: History, at: int) -> Step:
+        """Name the file by the moment from which on it counts.
+
+        Raises:
+            RefusedError: There is a later file, or one of the same moment.
+        """
+        text = new_name(at, at, None)
+        if self.folder == SCHEMA:
+            is_later = all(item.text < text for item in history.schemas)
+        else:
+            is_later = all(n.t1 < at for n in visible_metadata(history, 0, MAX_TIMESTAMP))
+        if not is_later:
+            problem = f"expected a moment after every file of {self.folder}, found {at}"
+            raise RefusedError(history.array, f"{problem}: what was there then cannot come back")
+        return put(f"{self.folder}/{text}", self.data, self.reason)
+
+
+def schema_back(store: Store, rules: Rules, to: int) -> Iterator[Back]:
+    """Make the file that brings the schema of a moment back, if it differs.
+
+    Raises:
+        RefusedError: A delete names a field that this schema lacks: every read would fail (F8).
+    """
+    history = rules.history
+    then, now = schema_at(history, to), schema_at(history, MAX_TIMESTAMP)
+    assert then is not None  # a listing without a schema is no array
+    assert now is not None
+    if then is now:
+        return
+    data, last = store.read(then.path), store.read(now.path)
+    if _payload(data, then.path, history) == _payload(last, now.path, history):
+        return
+    if then.name is None:
+        problem = f"expected a schema of version 10 or later, found {then.text}"
+        raise RefusedError(history.array, f"{problem}: it cannot come back")
+    known = {field.name for field in then.schema.fields} if then.schema else set()
+    for commit, _ in tile_commits(rules, MAX_TIMESTAMP):
+        lacking = set(fields(commit.stored)) - known
+        if lacking:
+            problem = f"expected deletes on fields of {then.text}, found {commit.name}"
+            hint = (
+                f"chronotile undelete {shell_word(history.array)} {commit.name} --ever takes it out"
+            )
+            names = shown(sorted(lacking))
+            raise RefusedError(history.array, f"{problem}, which names {names}; {hint}")
+    yield Back(SCHEMA, data, f"the schema of then again: {then.text}")
+
+
+def _payload(data: bytes, path: str, history: History) -> bytes:
+    return tiles.decode(data, path, key=history.key).payload
+
+
+def metadata_back(store: Store, history: History, to: int, key: bytes | None) -> Iterator[Back]:
+    """Make the file that brings the metadata of a moment back, if it differs.
+
+    Raises:
+        RefusedError: Metadata was merged over that moment, and what it was merged from is gone.
+    """
+    _refuse_merged(history, to)
+    then = _items(store, history, to)
+    now = _items(store, history, MAX_TIMESTAMP)
+    changed: list[MetadataItem] = [
+        item for name, item in then.items() if name not in now or now[name].raw != item.raw
+    ]
+    changed += [removal_item(name) for name in now if name not in then]
+    if not changed:
+        return
+    data = tiles.encode(encode_items(changed), version=array_version(history), key=key)
+    reason = f"{count_text(len(changed), 'key')} of metadata as then"
+    yield Back(META, data, reason)
+
+
+def _items(store: Store, history: History, end: int) -> dict[bytes, MetadataItem]:
+    files = read_metadata(store, visible_metadata(history, 0, end), history.key)
+    return {key: item for key, item in merged_items(files).items() if not is_tag(key)}
+
+
+def _refuse_merged(history: History, moment: int) -> None:
+    if (text := metadata_merged_over(history, moment)) is not None:
+        problem = f"expected the metadata of {moment}, found it merged into {META}/{text}"
+        raise RefusedError(history.array, f"{problem}; keep_metadata leaves metadata as it is")
+
+
+def latest_moment(rules: Rules) -> int:
+    """Find the last moment of any commit, `.vac`, schema or metadata file of an array.
+
+    Raises:
+        ChronotileError: It is the last one that there is.
+    """
+    history = rules.history
+    table = history.table
+    moments = [int(table.uris.t2.max())] if len(table) else [0]
+    moments += [vacuum.name.t2 for vacuum in (*history.vacuums, *history.meta_vacuums)]
+    moments += [item.name.t2 for item in history.schemas if item.name is not None]
+    moments += [name.t2 for text in history.listing.meta if (name := try_parse(text)) is not None]
+    if max(moments) >= MAX_TIMESTAMP - 1:
+        raise ChronotileError(history.array, "expected a moment after all commits, found none")
+    return max(moments)

@@ -27,7 +27,7 @@ _READINGS = 2
 def sound_history(
     store: Store, key: bytes | str | None, *, fragments: bool = True
 ) -> tuple[History, Rules]:
-    """Reads an array's log, and refuses to go on if it is damaged.
+    """Read an array's log, and refuse to go on if it is damaged.
 
     Args:
         store: Where the array is.
@@ -53,7 +53,7 @@ def sound_history(
 
 
 def write_version(history: History) -> int:
-    """The format version that new commit files get.
+    """Give the format version of new commit files.
 
     Raises:
         RefusedError: The array is of a version that has no `__commits`.
@@ -67,7 +67,7 @@ def write_version(history: History) -> int:
 
 
 def array_version(history: History) -> int:
-    """The format version of the newest schema, or of the newest commit if that is unreadable."""
+    """Give the format version of the newest schema; of the newest commit if it is unreadable."""
     latest = schema_at(history, MAX_TIMESTAMP)
     if latest is not None and latest.schema is not None:
         return latest.schema.version
@@ -77,7 +77,7 @@ def array_version(history: History) -> int:
 
 
 def sealing_key(store: Store, history: History) -> bytes | None:
-    """The key that new tiles are encrypted with; None if the array is not encrypted.
+    """Give the key that encrypts new tiles; None if the array is not encrypted.
 
     Raises:
         KeyNeededError: It is encrypted, and there is no key.

@@ -1,23 +1,24 @@
-"""Tags, added and removed: a name for a moment, in the array's own metadata.
+"""Tags, added and removed: a name for a moment, in the metadata of an array or a group.
 
-In: an array, a name, a moment. Out: the plan of one file of metadata. Every TileDB program can
-read the tag; the engine's own vacuum does not know of it, and `check` tells when it has destroyed
-what a tag needs.
+In: an array or a group, a name, a moment. Out: the plan of one file of metadata; the tags of a
+group. Every TileDB program can read the tag. The engine's own vacuum does not know of it, and
+`check` finds out when a vacuum has destroyed what a tag needs. Reads no member of a group.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chronotile.change.merged_files import group_metadata
 from chronotile.change.past_state import Past
 from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError
-from chronotile.check.tags import moment_in, tags_of
+from chronotile.check.tags import moment_in, tags_in, tags_of
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
 from chronotile.format.kinds import META
-from chronotile.format.names import MAX_TIMESTAMP, new_name
+from chronotile.format.names import MAX_TIMESTAMP, Name, new_name, time_order, try_parse
 from chronotile.format.tag_entries import check_name, mark_item, tag_item
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_history import read_history
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
     from chronotile.change.plan import Step
     from chronotile.format.array_metadata import MetadataItem
-    from chronotile.format.names import Name
+    from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
 
@@ -87,26 +89,26 @@ def plan_of(store: Store, step: Step) -> Plan:
 
 
 def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> None:
-    """Refuses a name that stands for another moment already, unless it may move."""
+    """Refuse a name that stands for another moment already, unless it may move."""
     if known is not None and not move:
         problem = f"expected a new name, found that {name!r} is {known} ({time_text(known)})"
         raise RefusedError(where, problem)
 
 
 def tag_words(name: str, moment: int | None) -> str:
-    """What is done to a tag, in words."""
+    """Say how a tag changes."""
     told = "taken away" if moment is None else f"{moment} ({time_text(moment)})"
     return f"the tag {name}: {told}"
 
 
 def mark_words(name: str, moment: int, *, there: bool) -> str:
-    """What is done to the mark of a group's tag, in words."""
+    """Say how the mark of a group's tag changes."""
     told = f"{moment} ({time_text(moment)})"
     return f"the group's tag {name}: {told}{'' if there else ', taken away'}"
 
 
 def array_step(store: Store, history: History, item: MetadataItem, words: str) -> Step:
-    """The file of metadata that sets a key of an array, or removes it."""
+    """Make the file of metadata that sets a key of an array, or removes it."""
     others = visible_metadata(history, 0, MAX_TIMESTAMP)
     return metadata_step(item, others, array_version(history), sealing_key(store, history), words)
 
@@ -114,7 +116,25 @@ def array_step(store: Store, history: History, item: MetadataItem, words: str) -
 def metadata_step(
     item: MetadataItem, others: Iterable[Name], version: int, key: bytes | None, words: str
 ) -> Step:
-    """The file of metadata that sets a key, or removes it, later than all others."""
+    """Make the file of metadata that sets a key, or removes it, later than all others."""
     data = tiles.encode(encode_items([item]), version=version, key=key)
     now = max(now_ms(), max((one.t1 for one in others), default=0) + 1)
     return put(f"{META}/{new_name(now, now, None)}", data, words)
+
+
+def metadata_of_group(store: Store, history: GroupHistory) -> list[Name]:
+    """List the files of metadata that an open of a group reads, in the order that counts."""
+    hidden = {one for vacuum in group_metadata(store, history).vacuums for one in vacuum.targets}
+    named = (name for text in history.meta if (name := try_parse(text)) is not None)
+    return sorted((name for name in named if name.text not in hidden), key=time_order)
+
+
+def tags_of_group(store: Store, history: GroupHistory) -> Tags:
+    """Read the tags of a group; metadata that cannot be opened gives doubts, as in `tags_of`.
+
+    Raises:
+        ChangedError: Metadata is gone since the group was listed.
+        StorageError: The storage failed.
+    """
+    names = metadata_of_group(store, history) if history.meta else []
+    return tags_in(store, names, history.key, is_sealed=history.is_sealed)

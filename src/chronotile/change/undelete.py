@@ -13,11 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.plan import Plan
-from chronotile.change.repair import mending_stages
-from chronotile.change.repair_files import Mender
+from chronotile.change.repair import Mender, harmless_tiles, mending_stages
 from chronotile.change.restore import plan_undelete_from
 from chronotile.change.sound_array import sealing_key
-from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.errors import ChronotileError
@@ -27,7 +25,7 @@ from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
-    from chronotile.change.mending import Mending
+    from chronotile.change.repair import Mending
     from chronotile.format.timestamps import Moment
     from chronotile.storage.store import Store
 

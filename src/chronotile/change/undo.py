@@ -751,7 +751,7 @@ def _carry_out(store: Store, settled: Settled) -> None:
 
 
 def _numbers(record: Record) -> dict[tuple[str, str], int]:
-    """Number the steps of a change that keep something in its quarantine."""
+    """Give a number to each step of a change that keeps a file in its quarantine."""
     steps = [(str(step.get("op")), str(step.get("path"))) for step in record.steps]
     kept = (step for step in steps if step[0] in ("move", "replace"))
     return {step: number for number, step in enumerate(kept)}

@@ -11,7 +11,7 @@ fragment that is there, committed or not, visible or not:
   - it has applied the delete, and the removed cells are gone from it (a purge). If they are still
     in it, each notes which delete removed it, and the engine needs that delete's file (F14).
 
-A delete that matches no row (see `stand_in_deletes`) touches no cell: only the note counts there.
+A delete that matches no row (see `repair`) touches no cell: only the note counts there.
 The oldest cell is that of the fragment's name; in a fragment with a time for each cell, of the
 metadata's least time, as such a fragment can be misnamed (F4). A young delete stays: a write that
 began before it may still be under way.
@@ -81,7 +81,7 @@ class Unneeded(NamedTuple):
 def unneeded_deletes(
     store: Store, rules: Rules, oldest_ms: int, *, without: Collection[str] = ()
 ) -> Unneeded:
-    """Finds the deletes that no fragment needs.
+    """Find the deletes that no fragment needs.
 
     Args:
         store: Where the array is.
@@ -117,7 +117,7 @@ def unneeded_deletes(
 
 
 def _needed(commit: Delete, fragments: tuple[_Fragment, ...]) -> str | None:
-    """Why a delete must stay; None if it need not."""
+    """Say why a delete must stay; None if it need not."""
     for one in fragments:
         if commit.name in one.notes:
             return f"{one.path} still holds cells that it removed, and notes so"
@@ -155,7 +155,7 @@ def _fragments(store: Store, history: History, without: Collection[str]) -> Iter
 
 
 def _least_time(store: Store, stored: StoredFooter, key: bytes | None) -> int:
-    """The time of the oldest cell, as the metadata has it; 0 where it does not."""
+    """Give the time of the oldest cell by the metadata; 0 if it has none."""
     try:
         data = store.read(stored.where)
         metadata = decode_metadata(data, stored.schema, stored.where, key=key)
@@ -184,7 +184,7 @@ class DeletePlan(NamedTuple):
 
 
 def plan_deletes(store: Store, history: History, unneeded: Unneeded) -> DeletePlan:
-    """Plans the removal of deletes; changes nothing."""
+    """Plan the removal of deletes; change nothing."""
     table, gone = history.table, unneeded.reasons
     rows = table.find(list(gone)).tolist() if gone else []
     old = dict.fromkeys(table.path(row) for row in rows if not table.is_loose(row))

@@ -65,7 +65,7 @@ class Way:
     paths: frozenset[str]
     """The files that it frees, beyond those of the ways before it."""
     written: int = 0
-    """Bytes that it writes anew."""
+    """Bytes that it writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Usage:
 
 
 def measure_usage(store: Store, history: History, rules: Rules | None = None) -> Usage:
-    """Lists every file of an array, and asks the commands what they would free.
+    """List every file of an array, and ask the commands what they would free.
 
     The files of dimension labels, which are arrays of their own, are told of in the same way.
 
@@ -115,7 +115,7 @@ def measure_usage(store: Store, history: History, rules: Rules | None = None) ->
 def bytes_by_reason(
     store: Store, history: History, rules: Rules, measured: Iterable[Entry]
 ) -> dict[str, int]:
-    """The bytes of an array by reason: the sums of its usage, without a look at each file's field.
+    """Sum the bytes of an array by reason, without a look at each file's field.
 
     Args:
         store: Where the array is; asked only for dimension labels, which are arrays of their own.
@@ -144,7 +144,7 @@ def bytes_by_reason(
 
 
 def _label_of(path: str) -> str | None:
-    """The folder of the dimension label that a file belongs to."""
+    """Name the folder of the dimension label that a file belongs to."""
     top, _, rest = path.partition("/")
     name, slash, _ = rest.partition("/")
     return f"{top}/{name}" if top == LABELS and slash else None
@@ -164,7 +164,7 @@ def _table(uses: Iterable[file_uses.FileUse], ways: Iterable[Way]) -> pa.Table:
 def _ways(
     store: Store, history: History, rules: Rules, files: Collection[Entry]
 ) -> tuple[tuple[Way, ...], tuple[str, ...]]:
-    """The ways to free files, the gentlest first, and what their commands would say."""
+    """List the ways to free files, the gentlest first, with the notes of their commands."""
     # A column holds text: a place that is none is told with escapes.
     place = shell_word(store.uri)
     command = f"chronotile vacuum {place}"
@@ -210,7 +210,7 @@ def _ways(
 
 
 def _pays(way: Way, sizes: Mapping[str, int]) -> bool:
-    """Whether a way leaves fewer bytes, or as many in fewer files."""
+    """Tell whether a way leaves fewer bytes, or as many in fewer files."""
     if not way.paths:
         return False
     return not way.written or sum(sizes.get(path, 0) for path in way.paths) > way.written
@@ -223,7 +223,7 @@ def _flag(option: str) -> str:
 def _beyond(
     before: Iterable[Way], command: str, lost: str, paths: frozenset[str], written: int = 0
 ) -> Way:
-    """A way, with the paths that no way before it frees."""
+    """Make a way with the paths that no way before it frees."""
     known = frozenset[str]().union(*(way.paths for way in before))
     return Way(command=command, lost=lost, paths=paths - known, written=written)
 
@@ -237,7 +237,7 @@ def _lost(plan: Report) -> str:
 
 
 def _consolidation(store: Store, history: History) -> dict[str, bytes]:
-    """The files that a consolidation of commits would put."""
+    """List the files that a consolidation of commits would put."""
     try:
         plan = plan_consolidate(store, history.key)
     except RefusedError:  # the array is too old to have a `.con`
@@ -246,7 +246,7 @@ def _consolidation(store: Store, history: History) -> dict[str, bytes]:
 
 
 def _orphans(rules: Rules, history: History) -> bool:
-    """Whether the array may have orphans."""
+    """Tell whether the array may have orphans."""
     return any(map(is_name, rules.uncommitted)) or any(
         LEFTOVER.fullmatch(path) for path in history.listing.others
     )
@@ -255,7 +255,7 @@ def _orphans(rules: Rules, history: History) -> bool:
 def _ignored_orphans(
     store: Store, history: History, rules: Rules, ways: Iterable[Way]
 ) -> tuple[tuple[str, str], ...]:
-    """The folders of ignored fragments, each with the option that frees it in a second vacuum.
+    """List the folders of ignored fragments, each with the option that frees it in a second vacuum.
 
     They become orphans once no `.con` names them any more.
     """

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_a
 
 import numpy as np
 
-from chronotile.change.engine_open_cost_change import requests_of_opens
+from chronotile.change.consolidate import requests_of_opens
 from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
 from chronotile.change.orphan_fragments import RemoveOrphans, find_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
@@ -258,7 +258,7 @@ class _CommitFiles:
         return {folder.path.rpartition("/")[2] for folder in self.folders}
 
     def stages(self) -> Iterable[Stage]:
-        """The steps, in the order of the module's text."""
+        """Give the steps, in the order of the module's text."""
         hidden = (self.still_hidden,) if self.folders else ()
         yield Stage(name="ignore", seen=_SAME, looks=hidden, steps=self.new_ignores)
         yield Stage(name="commits of fragments", seen=_SAME, steps=self.own)

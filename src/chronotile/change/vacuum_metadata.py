@@ -1,36 +1,51 @@
-"""Removal of `.meta` files and of files of `__meta` that another file holds all of.
+"""Removal of `.meta` files, metadata and lists of members that another file holds all of.
 
-In: what was read of an array. Out: a plan, and then fewer files. Touches no commit and no fragment.
+In: an array's history, or a group. Out: the plan of fewer files. Touches no commit, no fragment,
+and no member.
 
 A `.meta` goes if another holds the same footers for all its fragments that still exist, and more.
 Of those that hold the same, the one stays whose name ends last, as the engine keeps it too; then
-the later one by `commit_files`. The engine keeps what ends last whatever it holds, so it may remove
+the later one by `commit_files`. The engine always keeps the one that ends last, so it may remove
 the one with more. That costs requests and no data: each fragment has its footer itself too.
 
 A file of `__meta` goes if a `.vac` there lists it and the merged file that the `.vac` belongs to is
-there and can be read; or if that file was merged into such a file in turn. A `.vac` goes after all
-that it lists. What the plan relies on is read again just before the removal.
+there and can be read; or if that file was merged into such a file in turn. A list of members goes
+by the same rule, if also the lists that an open reads name every member that it names. A `.vac`
+goes after all that it lists. All files that the plan relies on are read again just before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.merged_files import MergeFolder, array_metadata
-from chronotile.change.plan import Stage, Step
+from chronotile.change.kept_windows import Keep, doubtful, windows_of
+from chronotile.change.merged_files import (
+    MergeFolder,
+    array_metadata,
+    group_lists,
+    group_metadata,
+    sound_group,
+)
+from chronotile.change.plan import Plan, Stage, Step
+from chronotile.change.tag import tags_of_group
+from chronotile.check.tags import doubtful_tags
 from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format.commit_files import rank
-from chronotile.format.kinds import FRAGMENT_META
-from chronotile.format.names import try_parse
-from chronotile.format.timestamps import iso_time
+from chronotile.format.kinds import FRAGMENT_META, META
+from chronotile.format.names import MAX_TIMESTAMP, try_parse
+from chronotile.format.timestamps import iso_time, time_text, to_ms
 from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.storage.store import MissingObjectError
+from chronotile.visibility.group_members import files_at, last_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from chronotile.format.tag_entries import Tags
+    from chronotile.format.timestamps import Moment
+    from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import History, VacuumFile
     from chronotile.storage.store import Store
     from chronotile.visibility.lifelines import Kept
@@ -74,7 +89,7 @@ def plan_metadata_removal(
     metadata: bool,
     kept: Sequence[Kept] = (),
 ) -> MetadataRemoval:
-    """Plans what can go of consolidated fragment metadata and of metadata.
+    """Plan the removal of consolidated footers and metadata that nobody needs.
 
     Args:
         store: Where the array is.
@@ -179,7 +194,7 @@ def _sizes(store: Store, *folders: str) -> dict[str, int | None]:
 
 
 def _held(store: Store, history: History, going: Collection[str]) -> dict[str, Footers]:
-    """What each `.meta` that can be opened holds of the fragments that stay."""
+    """Read the footers of the fragments that stay, from each `.meta` that can be opened."""
     listing = history.listing
     there = {*listing.fragments, *listing.root_fragments} - set(going)
     return {
@@ -190,7 +205,7 @@ def _held(store: Store, history: History, going: Collection[str]) -> dict[str, F
 
 
 def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
-    """The `.meta` files that go, each with one that stays and holds all of it."""
+    """Choose the `.meta` files that go, each with one that stays and holds all of it."""
 
     def order(path: str) -> tuple[int, int, tuple[int, str]]:
         name = try_parse(path.rpartition("/")[2].removesuffix(".meta"))
@@ -246,7 +261,7 @@ class Replaced:
         self.readable = {p: data for p, data in self.readable.items() if p in staying}
 
     def steps(self) -> Iterator[Step]:
-        """Removes what the `.vac` files list, and then each `.vac` with nothing left."""
+        """Remove the files that the `.vac` files list, and then each `.vac` with nothing left."""
         seen: set[str] = set()
         for vacuum in self.done:
             for target in vacuum.targets:
@@ -271,7 +286,7 @@ class Replaced:
                 )
 
     def kept_notes(self) -> Iterator[str]:
-        """What is kept, and why."""
+        """Say which files are kept, and why."""
         done = {vacuum.path for vacuum in self.done}
         for name, vacuum in self._by_name.items():
             if vacuum.path in self._held:
@@ -280,7 +295,7 @@ class Replaced:
                 yield f"what {vacuum.path} lists is kept: no merged file of that name can be read"
 
     def _why(self, vacuum: VacuumFile, kept: Sequence[Kept]) -> str | None:
-        """Why a window must still see what a `.vac` lists; None if none must."""
+        """Name the windows that must still see files that a `.vac` lists; None if none must."""
         names = [name for text in vacuum.targets if (name := try_parse(text)) is not None]
         there = [name for name in names if name.text in self._there]
         labels = [k.label for k in kept if any(k.sees(n.t2, vacuum.name.t2) for n in there)]
@@ -290,11 +305,11 @@ class Replaced:
         return Step(op="remove", path=path, size=self._sizes.get(path), reason=reason)
 
     def _listing(self, name: str) -> list[str]:
-        """The merged files that a file was merged into."""
+        """List the merged files that a file was merged into."""
         return [n for n, vacuum in self._by_name.items() if name in vacuum.targets and n != name]
 
     def _is_safe(self, name: str, above: frozenset[str]) -> bool:
-        """Whether a merged file can be read, or one that it was merged into in turn."""
+        """Tell whether a merged file can be read, or one that it was merged into in turn."""
         if f"{self._folder}/{name}" in self.readable:
             return True
         return any(
@@ -308,6 +323,95 @@ class Replaced:
         return max((1 + self._depth(other, above | {name}) for other in others), default=0)
 
     def _in_order(self) -> list[VacuumFile]:
-        """Those whose merged file was merged in turn go before the `.vac` that lists it."""
+        """Order the `.vac` files: if a merged file was merged in turn, its `.vac` goes first."""
         names = sorted(self._by_name, key=lambda name: (-self._depth(name), name))
         return [self._by_name[name] for name in names]
+
+
+def plan_vacuum_group(
+    store: Store,
+    key: bytes | None,
+    *,
+    keep: Iterable[Moment] = (),
+    keep_days: float | None = None,
+    group_tags: Mapping[str, int] | None = None,
+) -> Plan:
+    """Plan the removal of the lists of members, and the metadata, that merged files replace.
+
+    An open now sees the same before and after. An open at a time before the merged list sees no
+    members any more; the plan says so first.
+
+    Args:
+        store: The group.
+        key: Its key.
+        keep: Moments: opens of the group then stay as they are, as those at its tags always do.
+        keep_days: And opens at a time within these last days.
+        group_tags: And at the tags of a group around it.
+
+    Raises:
+        RefusedError: A list of members is damaged.
+    """
+    history = sound_group(store, key)
+    tags = tags_of_group(store, history)
+    kept = _kept_windows(store, tags, Keep(tuple(keep), keep_days, group_tags or {}))
+    uncovered = [vacuum for vacuum in history.vacuums if not _is_covered(history, vacuum)]
+    steps: list[Step] = []
+    losses: list[str] = []
+    notes = [*doubtful(tags)]
+    notes += [
+        f"what {vacuum.path} lists is kept: the merged list does not name all of it"
+        for vacuum in uncovered
+    ]
+    relied_on: dict[str, bytes] = {}
+    for folder in (
+        _without(group_lists(store, history), uncovered),
+        group_metadata(store, history),
+    ):
+        replaced = Replaced(store, folder, kept)
+        steps += replaced.steps()
+        losses += _losses(folder, replaced)
+        notes += replaced.kept_notes()
+        relied_on |= {**replaced.readable, **replaced.vacuums}
+    return Plan(
+        command="vacuum",
+        array=store.uri,
+        stages=tuple(replaced_stages(steps, relied_on)),
+        losses=tuple(losses),
+        notes=tuple(notes),
+        findings=tuple(doubtful_tags(store.uri, tags)),
+    )
+
+
+def _kept_windows(store: Store, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
+    def look_up(name: str) -> int | None:
+        return tags.checked(store.uri).moment(name)
+
+    moments = [to_ms(one, store.uri, look_up=look_up) for one in keep.moments]
+    return windows_of(tags, moments, keep)
+
+
+def _is_covered(history: GroupHistory, vacuum: VacuumFile) -> bool:
+    """Tell whether the lists that an open reads name every member of the lists that are hidden."""
+    details = {file.name.text: file.details for file in history.files}
+    live = [file.details for file in files_at(history, 0, MAX_TIMESTAMP)]
+    told = last_entries([one for one in live if one is not None]).keys()
+    hidden = [found for target in vacuum.targets if (found := details.get(target)) is not None]
+    return last_entries(hidden).keys() <= told
+
+
+def _without(folder: MergeFolder, uncovered: list[VacuumFile]) -> MergeFolder:
+    names = {vacuum.path for vacuum in uncovered}
+    return replace(folder, vacuums=tuple(v for v in folder.vacuums if v.path not in names))
+
+
+def _losses(folder: MergeFolder, replaced: Replaced) -> Iterator[str]:
+    if folder.folder == META:
+        yield from replaced.losses()
+        return
+    for vacuum in replaced.done:
+        if set(vacuum.targets) & set(folder.names):
+            first = vacuum.name.t2
+            yield (
+                f"opens of the group at a time before {first} ({time_text(first)}) will see "
+                "no members: the lists of that time go"
+            )

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile.change.group_tags import tags_of_group
 from chronotile.change.repair_group import mended_history
+from chronotile.change.tag import tags_of_group
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LookedUp, Members, Node, direct_members, walk
 from chronotile.errors import ChronotileError

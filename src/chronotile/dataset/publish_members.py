@@ -22,9 +22,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.carry_out import wait_until
 from chronotile.change.executor import Run
 from chronotile.change.publish import Load, Wish
+from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import open_dataset
 from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.change.group_tags import metadata_of_group, tags_of_group
 from chronotile.change.merged_files import group_metadata
 from chronotile.change.plan import Plan
 from chronotile.change.tag import (
     mark_words,
+    metadata_of_group,
     metadata_step,
     plan_mark,
     plan_of,
     refuse_taken,
     tag_words,
+    tags_of_group,
 )
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST

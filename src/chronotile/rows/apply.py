@@ -27,10 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.change.plan import Plan, Stage, Step, at_hand, put
-from chronotile.change.repair import moves_of
-from chronotile.change.repair_files import Mender
+from chronotile.change.repair import Mender, harmless_tiles, moves_of
 from chronotile.change.sound_array import sealing_key
-from chronotile.change.stand_in_deletes import harmless_tiles
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
 from chronotile.conditions.delete import is_harmless

@@ -6,7 +6,7 @@ This is the way where commits alone cannot do it: fragments that were merged ove
 parts are gone, hold cells that no commit file can tell apart; cells with times of their own cannot
 be moved behind a delete. The engine reads the rows as they were, batch by batch, and writes them
 aside; their files become fragments of the array, which one exchange of a `.vac` shows in place of
-the others (see `change.carry_out`). Every window that ends before stays as it is.
+the others (see `change.replay`). Every window that ends before stays as it is.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chronotile.change.carry_out import plan_steps
 from chronotile.change.past_state import Past, refuse_newer
 from chronotile.change.plan import Plan, Seen, Source, Stage, Step
-from chronotile.change.replay import Replay
-from chronotile.change.restore import Change
-from chronotile.change.schema_and_metadata import metadata_back, schema_back
+from chronotile.change.replay import Effect, Replay, look_under_way, plan_steps
+from chronotile.change.restore import Change, metadata_back, schema_back
 from chronotile.change.sound_array import sound_history
-from chronotile.change.under_way import Effect, look_under_way
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import new_name

@@ -18,8 +18,7 @@ import pyarrow as pa
 from chronotile.change import operations
 from chronotile.change.past_state import UnreachableError
 from chronotile.change.plan import Plan, Stage, Step, at_hand, put
-from chronotile.change.restore import plan_restore
-from chronotile.change.schema_and_metadata import latest_moment
+from chronotile.change.restore import latest_moment, plan_restore
 from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_undelete
 from chronotile.check.findings import RefusedError, count_text
