@@ -69,7 +69,8 @@ def root(maker: FleetMaker, tmp_path: Path) -> Path:
 def test_a_killed_first_run_is_made_good(root: Path, tmp_path: Path, step: int) -> None:
     out = str(tmp_path / "out")
     killed(root, out, {}, step)
-    shutil.rmtree(root / "array-0")
+    if step < COMMITS:  # else the next run finds nothing to commit, and has to tell of this one
+        shutil.rmtree(root / "array-0")
     publish(str(root), out, {})
     assert_as_a_plain_loop(root, out, {})
 
@@ -81,28 +82,22 @@ def test_a_killed_later_run_is_made_good(
     """Also where the arrays are, when the next run looks, as the listings say."""
     out = str(tmp_path / "out")
     publish(str(root), out, {})
-    shutil.copytree(root, tmp_path / "copy", copy_function=shutil.copy2)
-    maker.array(root / "array-9", 5, seed=9)
-    maker.commit(root / "array-1", 7, uuid="1" * 32)
-    shutil.rmtree(root / "array-2")
-    age(root)
+    maker.array(root / "array-9", 5, seed=9, deletes=1)
     killed(root, out, {}, step)
-    shutil.rmtree(root)
-    (tmp_path / "copy").rename(root)
+    shutil.rmtree(root / "array-9")
     publish(str(root), out, {})
     assert_as_a_plain_loop(root, out, {})
 
 
 @pytest.mark.parametrize("step", [0, 1, 3, COMMITS - 1])
 def test_a_run_that_divides_the_fleet_otherwise_is_killed(
-    root: Path, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
+    maker: FleetMaker, root: Path, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = str(tmp_path / "out")
     monkeypatch.setattr("chronotile.fleet.plan.bucket_count", lambda *_: 2)
     publish(str(root), out, {})
     killed(root, out, {}, step, 4)
-    for path in (root / "array-3").rglob("*.wrt"):
-        path.touch()
+    maker.commit(root / "array-3", 7, uuid="3" * 32)
     publish(str(root), out, {})
     assert_as_a_plain_loop(root, out, {})
 
