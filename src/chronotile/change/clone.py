@@ -114,7 +114,7 @@ class Parts(NamedTuple):
     small: dict[str, str]
     """Metadata and enumerations: path in the source -> path in the clone."""
     schemas: tuple[tuple[str, str], ...]
-    """Likewise, in the order in which they go."""
+    """Schemas: path in the source -> path in the clone, in the order of the puts."""
     sizes: dict[str, int | None]
     """Bytes of these files, by their paths in the source."""
     puts: tuple[Step, ...]

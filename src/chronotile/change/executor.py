@@ -66,7 +66,7 @@ def execute(
         return replace(plan.report(), dry_run=False)
     if before is not None:
         before(plan.report())
-    run = Run(store, plan, who, operation=operation, numbers=numbers, exclusive=exclusive)
+    run = Execution(store, plan, who, operation=operation, numbers=numbers, exclusive=exclusive)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             run.advance()
@@ -96,7 +96,7 @@ def mark_undone(store: Store, undone: str) -> None:
         operations.change_state(store, by_id[before], "done")
 
 
-class Run:
+class Execution:
     """One run of a plan: `execute` takes it from the first stage to the last."""
 
     def __init__(

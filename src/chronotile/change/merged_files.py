@@ -108,7 +108,7 @@ class Merge:
     merged: Step
     vacuum: Step
     last: int
-    """Whatever others write from this moment on comes after the merged file."""
+    """A file that others write from this moment on comes after the merged one."""
 
     @property
     def steps(self) -> tuple[Step, ...]:

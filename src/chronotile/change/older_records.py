@@ -1,7 +1,7 @@
 """Records that earlier versions left beside an array: reports, and quarantines with a manifest.
 
-In: a store, and a report or where it is. Out: the `Record` that `undo` takes back. Writes nothing:
-what is done now is recorded in the array itself, by `operations`.
+In: a store, and a report or its place. Out: the `ChangeRecord` that `undo` takes back. Writes
+nothing: `operations` records new changes in the array itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.operations import check_record
-from chronotile.change.undo import Record, plan_inverse, refuse_final, refuse_nothing
+from chronotile.change.undo import ChangeRecord, plan_inverse, refuse_final, refuse_nothing
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.commit_files import commit_name, encode_lines
@@ -39,7 +39,7 @@ def _read(store: Store, path: str) -> dict[str, Any]:
     return read_json(store.read(path, limit=1 << 28), store.uri_of(path), kind)
 
 
-def record_of(store: Store, report: Mapping[str, Any] | str) -> Record:
+def record_of(store: Store, report: Mapping[str, Any] | str) -> ChangeRecord:
     """Read a report: a document, a file in `ARRAY.reports`, or a manifest in `ARRAY.quarantine`.
 
     Raises:
@@ -75,7 +75,7 @@ def read_report(store: Store, report: str) -> tuple[str, dict[str, Any]]:
 
 def _of_report(
     store: Store, above: Store, name: str, place: str, report: Mapping[str, Any]
-) -> Record:
+) -> ChangeRecord:
     check_record(dict(report), place or store.uri)
     if report.get("array") != store.uri:
         found = f"found one of {report.get('array')!r:.120}"
@@ -94,10 +94,10 @@ def _of_report(
         {"old": old, **step} if step.get("op") == "replace" else step
         for step in report.get("steps", ())
     ]
-    return Record(place, {**report, "steps": steps}, above, f"{name}.quarantine/{stamp}")
+    return ChangeRecord(place, {**report, "steps": steps}, above, f"{name}.quarantine/{stamp}")
 
 
-def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Record:
+def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> ChangeRecord:
     try:
         moved = [{**entry, "op": "move"} for entry in manifest["moved"]]
         puts = [{**entry, "op": "put"} for entry in manifest["put"]]
@@ -110,7 +110,7 @@ def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Reco
     last = [entry for entry in puts if entry["path"] in paths]
     where = above.uri_of(f"{folder}/{_MANIFEST}")
     document = {"command": "repair", "time": manifest.get("made"), "steps": [*first, *moved, *last]}
-    return Record(above.uri_of(folder), check_record(document, where), above, folder)
+    return ChangeRecord(above.uri_of(folder), check_record(document, where), above, folder)
 
 
 def last_report(store: Store, undone: set[str]) -> tuple[str, dict[str, Any]] | None:
@@ -132,7 +132,7 @@ def last_report(store: Store, undone: set[str]) -> tuple[str, dict[str, Any]] | 
     return None
 
 
-def last_record(store: Store, undone: set[str]) -> Record | None:
+def last_record(store: Store, undone: set[str]) -> ChangeRecord | None:
     """Find the last record beside the array that stands; None if there is none."""
     found = last_report(store, undone)
     if found is None:

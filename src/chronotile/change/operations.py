@@ -59,7 +59,7 @@ _NAME = re.compile(
 
 
 class Who(NamedTuple):
-    """Who asks for a change, how and why: what the record of the operation says of it."""
+    """The caller of a change, with the command and the reason, as the record has them."""
 
     author: str | None = None
     """None for this user on this host; an empty text leaves them out."""
@@ -357,7 +357,7 @@ def first_file(store: Store) -> str | None:
 
 
 class Told(Protocol):
-    """What a record tells: the report of an array or of a group."""
+    """The content of a record: the report of an array or of a group."""
 
     @property
     def command(self) -> str:

@@ -1,4 +1,4 @@
-"""What an array consists of as of a window: fragments, deletes, updates, schema.
+"""Past states: the fragments, deletes, updates and schema of an array that a window sees.
 
 In: a store, the rules of an array's history, a window. Out: `State`: the fragments whose cells are
 just the visible ones, in order; or a refusal. Changes nothing.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chronotile.visibility.rules import Rules
 
 
-class Part(NamedTuple):
+class PastFragment(NamedTuple):
     """A fragment of a state."""
 
     name: Name
@@ -50,7 +50,7 @@ class Part(NamedTuple):
     """Bytes of all its files; None where its footer cannot tell."""
 
 
-class Condition(NamedTuple):
+class PastDelete(NamedTuple):
     """A delete or an update of a state."""
 
     name: Name
@@ -60,12 +60,12 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What an array consists of as of a window."""
+    """The content of an array that a window sees."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PastFragment, ...]
     """In time order."""
-    deletes: tuple[Condition, ...]
-    updates: tuple[Condition, ...]
+    deletes: tuple[PastDelete, ...]
+    updates: tuple[PastDelete, ...]
     schema: SchemaFile | None
     still_applied: dict[str, list[str]] = field(default_factory=dict)
     """Deletes that are not in force, and the fragments that have applied them all the same."""
@@ -78,7 +78,7 @@ class State:
         return frozenset(part.name.text for part in self.parts)
 
 
-def refuse_newer(array: str, parts: Iterable[Part]) -> None:
+def refuse_newer(array: str, parts: Iterable[PastFragment]) -> None:
     """Refuse to hide, or to copy under another name, fragments of a version that is not known.
 
     Raises:
@@ -152,7 +152,7 @@ class Past:
         names = [parse_name(table.name(row)) for row in rows.tolist()]
         self._read(name.text for name in names)
         applied: dict[str, list[str]] = {}
-        chosen: dict[str, Part] = {}
+        chosen: dict[str, PastFragment] = {}
         for name in names:
             if name.text not in without:
                 found = _Taken(
@@ -182,10 +182,10 @@ class Past:
 
     def _conditions(
         self, rows: I64, start: int, end: int, without: frozenset[str]
-    ) -> tuple[Condition, ...]:
+    ) -> tuple[PastDelete, ...]:
         table = self.history.table
         found = (
-            Condition(parse_name(table.name(row)), table.uri(row), table.tile(row)[0])
+            PastDelete(parse_name(table.name(row)), table.uri(row), table.tile(row)[0])
             for row in self.rules.in_force(rows, start, end).tolist()
         )
         return tuple(item for item in found if item.name.text not in without)
@@ -196,22 +196,22 @@ class Past:
             known = None if isinstance(stored, ChronotileError) else stored
             self._facts[name] = known
 
-    def part(self, name: Name) -> Part:
+    def part(self, name: Name) -> PastFragment:
         """Describe a fragment by its name and its footer."""
         self._read([name.text])
         stored, row = self._facts[name.text], self._rows[name.text]
         folder = self.history.table.fragment_path(row)
         if stored is None:
-            return Part(name, folder, row, cells_timed=False, cells=None)
+            return PastFragment(name, folder, row, cells_timed=False, cells=None)
         try:
             cells: int | None = self._reader.measure(stored)[1]
         except ChronotileError:
             cells = None
         applied = tuple(text.removesuffix(".upd") for text in stored.applied or ())
         size = stored.footer.cell_bytes + stored.metadata_size
-        return Part(name, folder, row, stored.footer.has_timestamps, cells, applied, size)
+        return PastFragment(name, folder, row, stored.footer.has_timestamps, cells, applied, size)
 
-    def is_readable(self, part: Part) -> bool:
+    def is_readable(self, part: PastFragment) -> bool:
         """Tell whether a fragment's footer could be read, with the deletes that it has applied."""
         stored = self._facts[part.name.text]
         return stored is not None and stored.applied is not None
@@ -274,7 +274,7 @@ class _Taken:
     whole: bool
     still_applied: list[tuple[str, str]] = field(default_factory=list)
 
-    def of(self, name: Name, *, inside: bool = False) -> list[Part]:
+    def of(self, name: Name, *, inside: bool = False) -> list[PastFragment]:
         """Find the fragments that hold its visible cells, and no others.
 
         Where its name lies inside the window, the engine shows all of its cells, even if the name
@@ -309,7 +309,7 @@ class _Taken:
         name = parse_name(text)
         return not is_inside(name.t1, name.t2, start, end)
 
-    def _apart(self, name: Name, why: str, *, inside: bool) -> list[Part]:
+    def _apart(self, name: Name, why: str, *, inside: bool) -> list[PastFragment]:
         seen = self.past.sources(name) if inside else self.past.sources(name, self.window)
         if seen is None:
             raise self.past.refused(name, *self.window, why)

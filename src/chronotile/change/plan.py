@@ -100,7 +100,7 @@ class Step:
 
 
 class Seen(NamedTuple):
-    """What a look found that the plan could not know."""
+    """The findings of a look that the plan could not know."""
 
     steps: tuple[Step, ...] = ()
     """Steps that have become necessary, before those of the stage."""
@@ -132,7 +132,7 @@ class Stage:
 
     name: str
     seen: str
-    """What a reader sees if the run stops before the next stage."""
+    """The view of a reader if the run stops before the next stage."""
     looks: tuple[Look, ...] = ()
     steps: tuple[Step, ...] = ()
     folders: tuple[str, ...] = ()
@@ -147,9 +147,9 @@ class Plan:
     array: str
     stages: tuple[Stage, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the user must know: what the change loses, what it leaves alone and why."""
+    """Notes for the user: losses, and files that the change leaves alone, with the reason."""
     findings: tuple[Finding, ...] = ()
-    """What a repair cannot mend."""
+    """Problems that a repair cannot mend."""
     added: tuple[str, ...] = ()
     """URIs of the commits that the change adds: an undo takes them out again, and no others."""
     hidden: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class Plan:
     undoes: str | None = None
     """The operation that this one takes back."""
     losses: tuple[str, ...] = ()
-    """What cannot be undone, in words: it is said before the first step."""
+    """Losses that cannot be undone, in words: they are printed before the first step."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows that the change touches, by what happens to them; empty if nobody counted."""
     engine_open_requests: tuple[int, int] | None = None
@@ -208,7 +208,7 @@ _MOST_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What a command is about to do, or what it did."""
+    """The steps that a command is about to do, or has done."""
 
     command: str
     array: str
@@ -216,9 +216,9 @@ class Report:
     dry_run: bool
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
-    """What the user must know: what the change loses, what it left alone and why."""
+    """Notes for the user: losses, and files that the change left alone, with the reason."""
     findings: tuple[Finding, ...] = ()
-    """What the repair could not mend."""
+    """Problems that the repair could not mend."""
     at_ms: int = field(default_factory=now_ms)
     quarantine: str | None = None
     """Where the moved files are."""
@@ -233,7 +233,7 @@ class Report:
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
     losses: tuple[str, ...] = ()
-    """Those of the notes that say what cannot be undone."""
+    """The notes on losses that cannot be undone."""
     operation: str | None = None
     """The id of the operation that keeps the record."""
     rows: Mapping[str, int] = field(default_factory=dict)

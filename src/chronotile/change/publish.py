@@ -62,7 +62,7 @@ from chronotile.visibility.view import Update, View
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from chronotile.change.past_state import Part
+    from chronotile.change.past_state import PastFragment
     from chronotile.format.schema import Enumeration
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
@@ -92,7 +92,7 @@ class _Staged(NamedTuple):
     """A fragment of a staging array."""
 
     store: Store
-    part: Part
+    part: PastFragment
 
 
 class _Copy(NamedTuple):
@@ -103,10 +103,10 @@ class _Copy(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What the caller wants, besides times."""
+    """The options of the caller, besides times."""
 
     command: str
-    """What a hint is made of: the command, without options."""
+    """The command without options, for hints."""
     from_now: str
     """The options with which all of it shows from now on."""
     again: bool
@@ -114,7 +114,7 @@ class Wish(NamedTuple):
 
 
 class Load:
-    """What is about to be published in one array.
+    """The fragments that are about to be published in one array.
 
     Raises:
         RefusedError: The array is damaged.

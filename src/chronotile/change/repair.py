@@ -193,7 +193,7 @@ def still_wrong(store: Store, key: bytes | None, left: tuple[Finding, ...]) -> t
 
 @dataclass(slots=True)
 class Mending:
-    """What a repair does, gathered step by step."""
+    """The steps of a repair, gathered one by one."""
 
     moves: dict[str, str] = field(default_factory=dict)
     """Path -> why the file leaves the array."""
@@ -205,7 +205,7 @@ class Mending:
     """New content of files that are moved: each is exchanged in one step."""
     notes: list[str] = field(default_factory=list)
     left: list[Finding] = field(default_factory=list)
-    """What the repair does not mend."""
+    """Problems that the repair does not mend."""
 
     def replace(self, path: str, data: bytes, why: str, reason: str) -> None:
         """Exchange the content of a file; `why` is the reason to move the old one."""
@@ -708,7 +708,7 @@ class LostCommits(NamedTuple):
     again: dict[str, str]
     """Folder -> name, of those to commit again."""
     notes: tuple[str, ...]
-    """What nobody can know of them, and why others stay as they are."""
+    """Doubts about them, and why others stay as they are."""
 
 
 def find_lost_commits(

@@ -67,7 +67,7 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
             seen="windows that saw no damaged list open, and those without one left",
             steps=tuple(mend.moves),
         ),
-        Stage(name="check", seen="the group is mended", looks=(StillWrong(key),)),
+        Stage(name="check", seen="the group is mended", looks=(GroupStillWrong(key),)),
     )
     return Plan(
         command="repair",
@@ -79,7 +79,7 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class StillWrong:
+class GroupStillWrong:
     """Look why the engine still cannot open the group."""
 
     key: bytes | None = field(repr=False)

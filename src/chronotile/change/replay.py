@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import CommitsPlan, plan_commits, wanted_order
 from chronotile.change.orphan_fragments import HOURS_24
-from chronotile.change.past_state import Condition, Part, UnreachableError, refuse_newer
+from chronotile.change.past_state import PastDelete, PastFragment, UnreachableError, refuse_newer
 from chronotile.change.plan import Seen, Source, Stage, Step, put
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import RefusedError, count_text
@@ -100,12 +100,12 @@ if TYPE_CHECKING:
 class Again(NamedTuple):
     """A fragment that is committed again."""
 
-    part: Part
+    part: PastFragment
     name: str
     """The new one."""
 
 
-class Record(NamedTuple):
+class DeleteAgain(NamedTuple):
     """A delete that is written again."""
 
     uri: str
@@ -121,10 +121,10 @@ class Replay:
     """The first moment that they take."""
     last: int
     """The moment from which on the state is whole."""
-    hidden: tuple[Part, ...]
+    hidden: tuple[PastFragment, ...]
     """Fragments that go out of sight."""
     again: tuple[Again, ...]
-    deletes: tuple[Record, ...] = ()
+    deletes: tuple[DeleteAgain, ...] = ()
     """Empty unless everything is replayed; else the first one deletes all that was before."""
     undone: tuple[str, ...] = ()
     """Deletes and updates that no longer count."""
@@ -149,7 +149,7 @@ def plan_replay(
     apart: frozenset[str] = frozenset()
     while True:
         wanted = wanted_at(apart)
-        plan = _Plan(now, wanted, dense=past.history.dense)
+        plan = _Transition(now, wanted, dense=past.history.dense)
         allows_duplicates = any(
             item.schema is not None and item.schema.allows_duplicates
             for item in past.history.schemas
@@ -160,8 +160,8 @@ def plan_replay(
         apart |= stuck
 
 
-class _Plan:
-    """Which way a state is brought about."""
+class _Transition:
+    """The way from the present state to the wanted one."""
 
     def __init__(self, now: State, wanted: State, *, dense: bool) -> None:
         self.now, self.wanted, self.dense = now, wanted, dense
@@ -187,7 +187,7 @@ class _Plan:
             found |= {name.text for name in timed} - self.now.names
         return frozenset(found)
 
-    def _is_past_a_delete(self, part: Part) -> bool:
+    def _is_past_a_delete(self, part: PastFragment) -> bool:
         """Tell whether its cells would move past a delete or update that still has to hide some."""
         if not part.cells_timed or part.name.text in self.now.names:
             return False
@@ -213,7 +213,7 @@ class _Plan:
         undone = self.undone if hidden else ()
         return Replay(first=first, last=ends, hidden=hidden, again=again, undone=undone)
 
-    def _is_moved(self, part: Part) -> bool:
+    def _is_moved(self, part: PastFragment) -> bool:
         if part.name.text not in self.now.names:
             return True
         return self.cut is not None and not part.cells_timed and part.name.t1 >= self.cut
@@ -226,19 +226,21 @@ class _Plan:
         parts = [(part.name.t1, 0, part) for part in self.wanted.parts]
         start = parts[0][0]
         deletes = [(item.name.t1, 1, item) for item in self.wanted.deletes]
-        events: list[tuple[int, int, Part | Condition]] = [*parts]
+        events: list[tuple[int, int, PastFragment | PastDelete]] = [*parts]
         events += [event for event in deletes if event[0] >= start]
         events.sort(key=lambda event: event[:2])
         first = ends - len(events)
-        wipe = Record(f"{COMMITS}/{new_name(first, first, version)}.del", b"", "deletes all before")
+        wipe = DeleteAgain(
+            f"{COMMITS}/{new_name(first, first, version)}.del", b"", "deletes all before"
+        )
         again: list[Again] = []
         records = [wipe]
         for at, (_, _, item) in enumerate(events, first + 1):
-            if isinstance(item, Part):
+            if isinstance(item, PastFragment):
                 again.append(Again(item, self._named(item, at, ends)))
             else:
                 uri = f"{COMMITS}/{new_name(at, at, version_of(item.name))}.del"
-                records.append(Record(uri, item.tile, f"{item.name.text} again"))
+                records.append(DeleteAgain(uri, item.tile, f"{item.name.text} again"))
         _refuse_old(past, again)
         return Replay(
             first=first,
@@ -249,7 +251,7 @@ class _Plan:
             undone=self.undone,
         )
 
-    def _named(self, part: Part, at: int, ends: int) -> str:
+    def _named(self, part: PastFragment, at: int, ends: int) -> str:
         """Name a fragment again: by a moment, or hidden until the last one if it can be."""
         name = part.name
         by_cell = has_cell_times_by_name(name, dense=self.dense)
@@ -306,7 +308,7 @@ def copy_step(source: Store, target: Store, folder: str, name: str) -> Step:
 
 
 class Effect(NamedTuple):
-    """What a change does to fragments that it does not know."""
+    """The effect of a change on fragments that it does not know."""
 
     hidden: tuple[Name, ...] = ()
     """Fragments that a `.vac` of the change hides."""
@@ -328,7 +330,7 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Showing:
-    """What makes new fragments visible, and hides others, in one step."""
+    """The steps that make new fragments visible, and hide others, all at once."""
 
     history: History = field(repr=False)
     commits: CommitsPlan = field(default_factory=CommitsPlan)

@@ -43,7 +43,7 @@ from chronotile.visibility.view import tile_commits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from chronotile.change.past_state import Part
+    from chronotile.change.past_state import PastFragment
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
@@ -213,7 +213,7 @@ class Change:
             )
 
 
-def _measured(parts: list[Part]) -> str:
+def _measured(parts: list[PastFragment]) -> str:
     """Count fragments, with their cells and bytes if the footers have them."""
     cells = [part.cells for part in parts if part.cells is not None]
     sizes = [part.size for part in parts if part.size is not None]

@@ -1,4 +1,4 @@
-"""Arrays that are sound enough to be changed.
+"""Sound arrays: a reading of an array that may be changed.
 
 In: a store. Out: the history of the array, or a refusal; the format version of new files. Removes
 nothing.

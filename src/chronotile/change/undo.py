@@ -93,7 +93,7 @@ def _is_ours(store: Store, operation: Operation) -> bool:
     return False
 
 
-def _older(store: Store, known: Sequence[Operation]) -> Record:
+def _older(store: Store, known: Sequence[Operation]) -> ChangeRecord:
     """Find the last report that an earlier version left."""
     from chronotile.change.older_records import last_record
 
@@ -122,7 +122,7 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
     return None
 
 
-def _standing(store: Store, known: Sequence[Operation], target: Operation) -> Record:
+def _standing(store: Store, known: Sequence[Operation], target: Operation) -> ChangeRecord:
     """Read the record of a change; of one that came again, with the steps that brought it."""
     record = read_record(store, target)
     undos = [one for one in known if one.command == "undo"]
@@ -135,8 +135,8 @@ def _standing(store: Store, known: Sequence[Operation], target: Operation) -> Re
     return record
 
 
-class Record(NamedTuple):
-    """What an operation left behind."""
+class ChangeRecord(NamedTuple):
+    """The record of an operation, with its quarantine."""
 
     id: str
     document: Mapping[str, Any]
@@ -172,13 +172,13 @@ class Record(NamedTuple):
         return frozenset(str(name) for name in self.document.get("hidden", ()))
 
 
-def read_record(store: Store, operation: Operation) -> Record:
+def read_record(store: Store, operation: Operation) -> ChangeRecord:
     """Read the record of an operation."""
     document = operations.read_operation(store, operation)
-    return Record(operation.id, document, store, operation.quarantine)
+    return ChangeRecord(operation.id, document, store, operation.quarantine)
 
 
-def refuse_final(store: Store, record: Record) -> None:
+def refuse_final(store: Store, record: ChangeRecord) -> None:
     """Refuse a change that removed files."""
     if record.document.get("state") == "final" or record.removes:
         why = f"which removed files: {FINAL}" if record.removes else "which is final"
@@ -186,7 +186,7 @@ def refuse_final(store: Store, record: Record) -> None:
 
 
 def _refuse_built_on(
-    store: Store, target: Operation, record: Record, later: Sequence[Operation]
+    store: Store, target: Operation, record: ChangeRecord, later: Sequence[Operation]
 ) -> None:
     """Refuse to take back an older change below a later one that builds on it."""
     names = {commit_name(uri).text for uri in record.added} | record.hidden
@@ -204,7 +204,7 @@ def _refuse_built_on(
             raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
 
 
-def _held(store: Store, record: Record) -> Iterator[str]:
+def _held(store: Store, record: ChangeRecord) -> Iterator[str]:
     """Name what the files of a change hold: commits in a `.con`, what a `.vac` replaces."""
     for step in record.steps:
         path = str(step.get("path"))
@@ -227,7 +227,7 @@ def taken_back(document: Mapping[str, Any]) -> str:
 
 
 def plan_inverse(
-    store: Store, key: bytes | None, record: Record, *, begun: Record | None = None
+    store: Store, key: bytes | None, record: ChangeRecord, *, begun: ChangeRecord | None = None
 ) -> Plan:
     """Plan the steps of a record backwards, as far as they were done.
 
@@ -287,8 +287,8 @@ class _Inverse:
     def __init__(
         self,
         store: Store,
-        record: Record,
-        begun: Record | None,
+        record: ChangeRecord,
+        begun: ChangeRecord | None,
         keep: frozenset[str] = frozenset(),
     ) -> None:
         self.store, self.record, self._keep = store, record, keep
@@ -438,7 +438,7 @@ def _empty_folders(store: Store, inverse: _Inverse) -> tuple[str, ...]:
     return tuple(path for path in inverse.empty if path in there)
 
 
-def _cons_of_others(record: Record, inverse: _Inverse) -> frozenset[str]:
+def _cons_of_others(record: ChangeRecord, inverse: _Inverse) -> frozenset[str]:
     """Name the `.con` files that hold only what was there before: others rely on them by now."""
     return frozenset(
         path
@@ -449,7 +449,7 @@ def _cons_of_others(record: Record, inverse: _Inverse) -> frozenset[str]:
     )
 
 
-def _schemas_in_use(store: Store, history: History, record: Record) -> frozenset[str]:
+def _schemas_in_use(store: Store, history: History, record: ChangeRecord) -> frozenset[str]:
     """Name the schemas that a change put and that later writes use, if they say nothing new.
 
     Raises:
@@ -504,9 +504,11 @@ def _refuse_gone_lists(store: Store, inverse: _Inverse) -> None:
 
 
 class _Judge:
-    """Whether a change can be taken back without loss."""
+    """The checks that a change can be taken back without loss."""
 
-    def __init__(self, store: Store, history: History, record: Record, inverse: _Inverse) -> None:
+    def __init__(
+        self, store: Store, history: History, record: ChangeRecord, inverse: _Inverse
+    ) -> None:
         self.store, self.history, self.record = store, history, record
         self.inverse, self.puts = inverse, inverse.puts
         self.there = {*history.listing.fragments, *history.listing.root_fragments}
@@ -615,7 +617,7 @@ class _StillThere:
     """Look whether what shows again is still there; if a vacuum removed it, hide it again."""
 
     key: bytes | None = field(repr=False)
-    record: Record
+    record: ChangeRecord
     inverse: _Inverse
     shown: tuple[Step, ...]
 
@@ -642,7 +644,7 @@ def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:
     return _effective(read_history(shown, key=history.key))
 
 
-def _lost(store: Store, history: History, record: Record, inverse: _Inverse) -> set[str]:
+def _lost(store: Store, history: History, record: ChangeRecord, inverse: _Inverse) -> set[str]:
     """Find the commits of others that would go with what a change put."""
     return _effective(history) - _after(store, history, inverse) - record.added
 
@@ -653,7 +655,7 @@ def _effective(history: History) -> set[str]:
 
 
 class Settled(NamedTuple):
-    """What becomes of a change that was broken off."""
+    """The settlement of a change that was broken off."""
 
     operation: Operation
     state: State
@@ -750,14 +752,14 @@ def _carry_out(store: Store, settled: Settled) -> None:
     operations.change_state(store, settled.operation, settled.state)
 
 
-def _numbers(record: Record) -> dict[tuple[str, str], int]:
+def _numbers(record: ChangeRecord) -> dict[tuple[str, str], int]:
     """Give a number to each step of a change that keeps a file in its quarantine."""
     steps = [(str(step.get("op")), str(step.get("path"))) for step in record.steps]
     kept = (step for step in steps if step[0] in ("move", "replace"))
     return {step: number for number, step in enumerate(kept)}
 
 
-def _is_complete(store: Store, record: Record) -> bool:
+def _is_complete(store: Store, record: ChangeRecord) -> bool:
     """Tell whether a change that was broken off had done every step."""
     last: dict[str, Mapping[str, Any]] = {str(step.get("path")): step for step in record.steps}
     for path, step in last.items():

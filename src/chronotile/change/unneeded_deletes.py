@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
 
-class _Fragment(NamedTuple):
-    """What of a fragment decides whether it needs a delete."""
+class _FragmentNeeds(NamedTuple):
+    """Facts of a fragment that decide whether it needs a delete."""
 
     path: str
     oldest: int
-    """The time of its oldest cell; 0 where nobody can tell."""
+    """The time of its oldest cell; 0 if it is unknown."""
     purged_of: frozenset[str]
     """Deletes that it has applied, and whose cells are gone."""
     notes: frozenset[str]
@@ -116,7 +116,7 @@ def unneeded_deletes(
     return Unneeded(reasons, few, seen)
 
 
-def _needed(commit: Delete, fragments: tuple[_Fragment, ...]) -> str | None:
+def _needed(commit: Delete, fragments: tuple[_FragmentNeeds, ...]) -> str | None:
     """Say why a delete must stay; None if it need not."""
     for one in fragments:
         if commit.name in one.notes:
@@ -137,21 +137,23 @@ def removes_nothing(commit: Delete) -> bool:
         return False
 
 
-def _fragments(store: Store, history: History, without: Collection[str]) -> Iterator[_Fragment]:
+def _fragments(
+    store: Store, history: History, without: Collection[str]
+) -> Iterator[_FragmentNeeds]:
     reader, paths = FooterReader(store, history), history.listing.fragment_paths()
     names = named_fragments(history).name.to_pylist()
     there = [name for name in names if name in paths and paths[name] not in without]
     for name, stored in reader.read(there, own=True, applied=True):
         known = stored if isinstance(stored, StoredFooter) else None
         if known is None or known.applied is None:
-            yield _Fragment(paths[name], 0, frozenset(), frozenset())
+            yield _FragmentNeeds(paths[name], 0, frozenset(), frozenset())
             continue
         applied, noted = frozenset(known.applied), known.footer.has_delete_metadata
         oldest = parse_name(name).t1
         if known.footer.has_timestamps:
             oldest = _least_time(store, known, history.key)
         purged, notes = (frozenset(), applied) if noted else (applied, frozenset())
-        yield _Fragment(known.path, oldest, purged, notes)
+        yield _FragmentNeeds(known.path, oldest, purged, notes)
 
 
 def _least_time(store: Store, stored: StoredFooter, key: bytes | None) -> int:

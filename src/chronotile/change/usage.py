@@ -1,4 +1,4 @@
-"""Why an array is so large: each of its files, with the command that frees it.
+"""Usage: the size of each file of an array, with the command that frees it.
 
 In: a store, and what was read of the array. Out: `Usage`: a table with one row a file, and the ways
 to free some of them. The plans of the commands themselves say what they free; nothing is changed.
@@ -61,7 +61,7 @@ class Way:
 
     command: str
     lost: str
-    """What is lost by it."""
+    """The loss that it brings."""
     paths: frozenset[str]
     """The files that it frees, beyond those of the ways before it."""
     written: int = 0
@@ -75,7 +75,7 @@ class Usage:
     table: pa.Table
     ways: tuple[Way, ...]
     notes: tuple[str, ...]
-    """What the commands would say: what they leave alone, and why they refuse."""
+    """The notes of the commands: files that they leave alone, and refusals."""
 
 
 def measure_usage(store: Store, history: History, rules: Rules | None = None) -> Usage:

@@ -56,7 +56,7 @@ _SAME = "every window sees what it saw before, less the time travel that was ann
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRemoval:
-    """What goes, in order, and what must still be there then."""
+    """The files to remove, in order, and the files that they rely on."""
 
     history: History = field(repr=False)
     footers: tuple[Step, ...] = ()

@@ -22,7 +22,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.executor import Run
+from chronotile.change.executor import Execution
 from chronotile.change.publish import Load, Wish
 from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
@@ -79,7 +79,7 @@ class Publication(NamedTuple):
     ) -> tuple[list[MemberOutcome], tuple[str, ...]]:
         """Put what is staged for all members, then commit all of it: all members or none."""
         runs = [
-            Run(one.target.store, one.make(), record.who, exclusive=True)
+            Execution(one.target.store, one.make(), record.who, exclusive=True)
             for one in planned
             if one.make is not None
         ]
@@ -92,7 +92,7 @@ class Publication(NamedTuple):
         ended = zip(planned, runs, strict=True)
         return [replace(one.outcome, report=run.end()) for one, run in ended], late
 
-    def _advance(self, runs: list[Run]) -> tuple[str, ...]:
+    def _advance(self, runs: list[Execution]) -> tuple[str, ...]:
         """Put all copies, then all commits, and wait for the moment; note if it was missed."""
         begun, moment = now_ms(), self.moment
         for run in runs:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.change import operations
 from chronotile.change.older_records import last_report, plan_undo_report, read_report
-from chronotile.change.undo import Record, plan_inverse, read_record, refuse_final
+from chronotile.change.undo import ChangeRecord, plan_inverse, read_record, refuse_final
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import arrays_and_groups, planned_as
 from chronotile.errors import ChronotileError, ReadError
@@ -110,7 +110,9 @@ def plan_undo_report_of_members(
     return place, planned
 
 
-def _records(target: ArrayOrGroup, operation: Operation, dataset: Dataset) -> Iterator[Record]:
+def _records(
+    target: ArrayOrGroup, operation: Operation, dataset: Dataset
+) -> Iterator[ChangeRecord]:
     """Read what an operation of a group left in one member, or of the group's own files."""
     if target.store.uri == dataset.uri:
         record = read_record(dataset.store, operation)
