@@ -241,7 +241,7 @@ class Report:
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether there is something to undo, and a way to do it."""
+        """Return True if there is something to undo, and a way to do it."""
         return bool(self.steps) and all(step.op != "remove" for step in self.steps)
 
     def __repr__(self) -> str:

@@ -152,12 +152,12 @@ class ChangeRecord(NamedTuple):
 
     @property
     def steps(self) -> list[Mapping[str, Any]]:
-        """What it did, in order."""
+        """The steps that it did, in order."""
         return list(self.document.get("steps", ()))
 
     @property
     def removes(self) -> bool:
-        """Whether it removed files, other than those that it put itself."""
+        """Return True if it removed files, other than those that it put itself."""
         puts = {step.get("path") for step in self.steps if step.get("op") == "put"}
         return any(s.get("op") == "remove" and s.get("path") not in puts for s in self.steps)
 
@@ -667,7 +667,7 @@ class Settled(NamedTuple):
 
     @property
     def is_back(self) -> bool:
-        """Whether something is taken back by it, so that an undo need not do more."""
+        """Return True if it takes something back, so that an undo need not do more."""
         return self.state == "failed" or self.undoes is not None
 
     @property

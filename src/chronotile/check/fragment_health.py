@@ -103,12 +103,12 @@ class Health(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was shown to be whole."""
+        """Return True if it was shown to be whole."""
         return self.state is Wholeness.WHOLE
 
     @property
     def is_broken(self) -> bool:
-        """Whether it was shown to be broken."""
+        """Return True if it was shown to be broken."""
         return self.state in (Wholeness.FILE_MISSING, Wholeness.DAMAGED)
 
 

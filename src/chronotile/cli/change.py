@@ -51,7 +51,7 @@ MOST_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
-    """What a change of an array did, or would do."""
+    """The report of a change of an array, done or planned."""
 
     report: Report
     verbose: bool = False
@@ -92,7 +92,7 @@ class ChangeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChangeReport:
-    """What a change did to the members of a group, or would do."""
+    """The report of a change of a group's members, done or planned."""
 
     report: GroupReport
 

@@ -1,4 +1,4 @@
-"""What is wrong, and why it is so large: `check`, `usage`.
+"""The commands `check` and `usage`: find what is wrong, and why it is so large.
 
 In: arrays, groups or folders. Out: findings, each with what to do about it; bytes by reason, field
 and fragment, each with the command that frees it, and a treemap of them. Changes nothing.
@@ -180,7 +180,7 @@ NOTES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class UsageReport:
-    """What an array's bytes are for."""
+    """The bytes of an array by what they are for."""
 
     array: str
     usage: Usage

@@ -1,4 +1,4 @@
-"""What is there: `visible`, `explain`, `fragments`, `members`, `moments`.
+"""The commands that look: `visible`, `explain`, `fragments`, `members`, `moments`.
 
 In: an array or a group, and mostly a window. Out: what an open sees and why, what each fragment
 holds, what a group holds and when all of it can be read. Of a group, one report with a part for
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a command says of one member."""
+    """One member, and what a command says of it."""
 
     node: Node
     report: Any = None
@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembersReport:
-    """What a command says of each member."""
+    """The members of a group, each with what a command says of it."""
 
     group: str
     parts: tuple[Part, ...]
@@ -149,7 +149,7 @@ SHOWN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleReport:
-    """What one view sees."""
+    """The objects that one view sees."""
 
     view: View
     facts: Mapping[str, Mapping[str, Any]] | None = None

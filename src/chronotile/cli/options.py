@@ -111,7 +111,7 @@ def json_option(function: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What opens an array: its key, and what its storage needs to know."""
+    """The key of an array, and the options of its storage."""
 
     key: bytes | None = field(repr=False)
     storage: dict[str, str] = field(repr=False)

@@ -246,7 +246,7 @@ def _absolute(place: str) -> str:
 
 
 def _wants_lines(progress: bool | None) -> bool:
-    """Whether to write lines: with --json only if asked, as an error is then a document."""
+    """Return True to write lines: with --json only if asked, as an error is then a document."""
     if progress is not None:
         return progress
     context = click.get_current_context(silent=True)

@@ -1,4 +1,4 @@
-"""What `chronotile pipeline` prints, and how it exits.
+"""The report of `chronotile pipeline`, and its exit status.
 
 In: the summary of a run. Out: text, JSON, and the exit status that a scheduler acts on.
 """

@@ -56,7 +56,7 @@ FORMATS = ("table", "csv", "jsonl", "parquet", "arrow")
 
 
 class RowsToPrint(NamedTuple):
-    """What a command found."""
+    """The rows that a command found."""
 
     schema: pa.Schema
     batches: Iterable[pa.RecordBatch]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetView:
-    """What an open of every member at one moment sees."""
+    """The objects that an open of every member at one moment sees."""
 
     end: int
     nodes: tuple[Node, ...]
@@ -144,7 +144,7 @@ class Dataset:
 
     @cached_property
     def looked_up(self) -> LookedUp:
-        """What was found at the places of members so far."""
+        """The places of members that were looked up so far."""
         return LookedUp()
 
     def arrays(self, at: Moment | None = None) -> tuple[Node, ...]:

@@ -52,7 +52,7 @@ class ArrayOrGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOutcome:
-    """What happened to one member, or would."""
+    """The outcome for one member, done or planned."""
 
     path: str
     array: str
@@ -85,7 +85,7 @@ class MemberOutcome:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """What a command is about to do to the members of a dataset, or what it did."""
+    """The report of a change of a dataset's members, done or planned."""
 
     command: str
     group: str
@@ -119,13 +119,13 @@ class GroupReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What could not be mended, in all members."""
+        """The findings that could not be mended, in all members."""
         reports = (one.report for one in self.outcomes)
         return tuple(item for report in reports if report is not None for item in report.findings)
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What cannot be undone, member by member."""
+        """The losses that cannot be undone, member by member."""
         reports = ((one.path, one.report) for one in self.outcomes if one.report is not None)
         return tuple(f"{path}: {loss}" for path, report in reports for loss in report.losses)
 
@@ -177,7 +177,7 @@ class GroupReport:
 
 
 class MemberPlan(NamedTuple):
-    """What is to be done to one member."""
+    """The plan for one member."""
 
     target: ArrayOrGroup
     outcome: MemberOutcome

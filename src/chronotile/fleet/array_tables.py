@@ -352,7 +352,7 @@ class ArrayTables:
 
     @cached_property
     def findings(self) -> CappedFindings:
-        """What `check` finds; it looks into fragments only if the user asked for it."""
+        """The findings of `check`; it looks into fragments only if the user asked for it."""
         log, deep = self.log, self.check == "deep"
         store = None if self.check == "log" else log.store
         found = find_problems(log.history, log.rules, store, deep=deep)
@@ -399,7 +399,7 @@ class ArrayTables:
 
     @cached_property
     def engine_open(self) -> OpenCost | None:
-        """What an engine's open costs; None if a `.meta` cannot be opened."""
+        """The cost of an engine's open; None if a `.meta` cannot be opened."""
         history = self.log.history
         is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
         held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()

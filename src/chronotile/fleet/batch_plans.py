@@ -49,7 +49,7 @@ _HEAD = b"chronotile stream record 1\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What one batch gave of one array."""
+    """The part of an array that one batch gave."""
 
     array: str
     new: Hashes = field(default_factory=lambda: NONE)
@@ -204,7 +204,7 @@ KEPT = 16
 
 
 class Entry(NamedTuple):
-    """What is known of an array."""
+    """An array, and what a stream knows of it."""
 
     batch: int
     """The batch whose record holds what has been given; -1 if there is none."""

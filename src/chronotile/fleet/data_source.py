@@ -102,7 +102,7 @@ class Filters(NamedTuple):
 
     @property
     def start(self) -> str:
-        """What the place of every array begins with that can have rows.
+        """The text that the place of every array with rows begins with.
 
         >>> Filters((Condition("array", "StringStartsWith", "s3://lake/a"),)).start
         's3://lake/a'

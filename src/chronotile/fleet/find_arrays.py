@@ -228,7 +228,7 @@ class _Search:
 
 
 class _Visited(NamedTuple):
-    """What a visit to one folder found."""
+    """The arrays and folders that a visit to one folder found."""
 
     array: Found | None = None
     folders: tuple[Store, ...] = ()

@@ -57,7 +57,7 @@ class Neighbours(NamedTuple):
 
 
 class FlatFound(NamedTuple):
-    """What a flat list found."""
+    """The arrays that a flat list found."""
 
     rows: pa.Table
     """The names of all that may be arrays, as in `inventory_arrays.NAMES`."""

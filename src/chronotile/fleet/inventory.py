@@ -76,7 +76,7 @@ class InventoryFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What a manifest tells."""
+    """The files of an inventory, as its manifest lists them."""
 
     bucket: str
     """The place of the bucket that was listed, such as `s3://lake`."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """What one command did to an array."""
+    """The outcome of one command on an array."""
 
     array: str
     command: str
@@ -138,7 +138,7 @@ _KILLED = "each process that tried was killed, as where memory runs out"
 
 
 class Maintenance(NamedTuple):
-    """What maintenance did to a fleet."""
+    """The outcome of maintenance of a fleet."""
 
     outcomes: tuple[tuple[str, int], ...] = ()
     """(command and outcome, arrays) pairs."""
@@ -155,7 +155,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a task needs beside its arrays; it is sent to each."""
+    """The settings that each task of maintenance gets beside its arrays."""
 
     options: Options
     dry_run: bool

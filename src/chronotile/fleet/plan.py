@@ -204,7 +204,7 @@ def _estimated_arrays(spark: SparkSession, inventory: Inventory, below: tuple[st
 
 
 class _FoundFile(NamedTuple):
-    """What one task of the search found."""
+    """The file with what one task of the search found."""
 
     file: str
     arrays: int
@@ -342,7 +342,7 @@ def _write_file(run: Run, start: str, table: pa.Table) -> str:
 
 
 class Searched(NamedTuple):
-    """What was found among neighbours."""
+    """The arrays that were found among neighbours."""
 
     rows: pa.Table
     """As in `inventory_arrays.NAMES`."""

@@ -1,4 +1,4 @@
-"""What may be done to which arrays of a fleet, and how fast.
+"""A policy: the maintenance that each array of a fleet may get, and how fast.
 
 In: a file in TOML. Out: `Policy`, checked as a whole before anything is touched. Touches no array,
 and knows nothing of Spark.
@@ -69,7 +69,7 @@ MENDED_BY_METADATA = ("metadata-unconsolidated",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is done to the arrays of some patterns."""
+    """A rule: the maintenance of the arrays of some patterns."""
 
     arrays: tuple[str, ...] = ("**",)
     left: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one run may do at most; None for no limit."""
+    """The limits of one run; None for no limit."""
 
     arrays: int | None = None
     removed_files: int | None = None

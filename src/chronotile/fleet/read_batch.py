@@ -1,4 +1,4 @@
-"""What one task of a stream does: it opens arrays, once, and decides what is new in them.
+"""One task of a stream: open arrays, once, and decide what is new in them.
 
 In: some arrays of a batch, each with the record that it begins with. Out: the rows that are new.
 The record of this batch is put before the rows are given: see `batch_records`.

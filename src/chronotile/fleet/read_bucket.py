@@ -1,4 +1,4 @@
-"""What one task of the pipeline does.
+"""One task of the pipeline.
 
 In: a bucket of the fleet, and where the tables go. Out: files of all tables, written in one pass
 over the bucket's arrays, and `Done`, which tells the driver about them. Each task opens what it
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OlderBucket:
-    """What the store holds of the arrays of one bucket."""
+    """The rows that the store holds of the arrays of one bucket."""
 
     output: Output
     files: tuple[DataFile, ...]
@@ -375,7 +375,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What some tasks have done."""
+    """The results of some tasks."""
 
     files: tuple[DataFile, ...] = ()
     changed: tuple[int, ...] = ()

@@ -83,7 +83,7 @@ _KILLED = "each process that tried was killed, as where memory runs out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the user asks of the pipeline."""
+    """A run of the pipeline, as the user asks for it."""
 
     options: Options
     out: str
@@ -180,7 +180,7 @@ class _Pipeline:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether nothing of the tables can stay as it is."""
+        """Return True if nothing of the tables can stay as it is."""
         before = self._snapshot.division
         return self._snapshot.is_torn or (
             before is not None and before.buckets != self._plan.buckets

@@ -134,7 +134,7 @@ def _worst(costs: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a run did."""
+    """The summary of a run."""
 
     out: str
     run: str

@@ -227,7 +227,7 @@ class _ItemReader(DataSourceReader):
 
 @dataclass
 class _Left(WriterCommitMessage):
-    """What a task of a sink returned."""
+    """The results that a task of a sink returned."""
 
     value: list[Any]
 

@@ -45,7 +45,7 @@ GROUPS_MAX = 64
 
 
 class Share(NamedTuple):
-    """What one task reads."""
+    """The share of the arrays that one task reads."""
 
     arrays: tuple[str, ...]
     problems: tuple[Unlisted, ...] = ()

@@ -61,7 +61,7 @@ FULL_LOOK_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look found."""
+    """The commits that one look found."""
 
     marks: Mapping[str, str]
     """Array -> a text that changes with its commit files."""
@@ -75,7 +75,7 @@ class Look:
 
 
 class _Known(NamedTuple):
-    """What the last look at an array found."""
+    """The state of an array at the last look."""
 
     mark: str
     times: tuple[int | None, ...] | None

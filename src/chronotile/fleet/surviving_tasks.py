@@ -98,7 +98,7 @@ class _Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Care(Generic[T, R]):
-    """What to do with items whose tasks die."""
+    """The care for items whose tasks die."""
 
     split: Callable[[T], Sequence[T]]
     """Splits an item into smaller ones; none if it cannot be split."""

@@ -1,4 +1,4 @@
-"""Whether an array is as it was when an earlier run, or a stream, read it.
+"""Arrays that are as they were when an earlier run, or a stream, read them.
 
 In: a store, and what was noted. Out: `Noted`, for the next run, and a yes or no; hashes of commits,
 which a stream remembers. Lists folders and asks for sizes and times of files; opens none.
@@ -114,7 +114,7 @@ _FILES_MAX = 64
 
 
 class Noted(NamedTuple):
-    """What a run notes of an array that it has read."""
+    """The note of a run on an array that it has read."""
 
     listing: str | None = None
     """The fingerprint of its listing; None if there are marks, or it was written just before."""

@@ -54,7 +54,7 @@ class RowChange:
 
     @property
     def is_update(self) -> bool:
-        """Whether it sets values."""
+        """Return True if it sets values."""
         return self.values is not None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What all panels of a picture share: the time axis, the colours, the heights of bars.
+"""The parts that all panels of a picture share: time axis, colours, heights of bars.
 
 In: a `Picture`. Out: `Axes`, which helps to draw panels and joins them; the encoding of a bar's
 height, by its cells or by its bytes, as the parameter `tall` says; and a document with only

@@ -146,7 +146,7 @@ _MOST_BYTES = 16 << 20
 
 
 class _TilePayload(NamedTuple):
-    """What is in a tile before the footer."""
+    """The content of a tile before the footer."""
 
     title: str
     spec: Any

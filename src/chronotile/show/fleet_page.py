@@ -38,7 +38,7 @@ _CALENDAR_FROM = 100_000_000_000
 
 
 class FleetPage(NamedTuple):
-    """What a page is about."""
+    """The facts that a page shows."""
 
     title: str
     tables: Mapping[str, pa.Table]

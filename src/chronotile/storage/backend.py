@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What callers may know of a storage, to choose between two right ways of doing a thing."""
+    """The traits of a storage by which callers choose between two right ways."""
 
     pace: Literal["quick", "slow"]
     """An operation takes microseconds, or a round trip over a network."""

@@ -124,7 +124,7 @@ class MissingObjectError(StorageError, FileNotFoundError):
 
 
 class StrangerError(StorageError):
-    """What stands there is no plain file or folder: a link, a pipe, a device; nobody opens it."""
+    """A link, a pipe or a device stands where a plain file or folder should; nobody opens it."""
 
 
 class ObjectExistsError(StorageError, FileExistsError):

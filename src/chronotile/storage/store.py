@@ -104,7 +104,7 @@ class Store:
 
     @property
     def traits(self) -> Traits:
-        """What a caller may know of the storage."""
+        """The traits of the storage that a caller may know."""
         return self.backend.traits
 
     @property
