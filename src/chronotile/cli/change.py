@@ -17,7 +17,7 @@ import click
 from chronotile.cli.options import (
     MOMENT,
     Command,
-    Place,
+    PlaceType,
     access_options,
     array_argument,
     command,
@@ -177,7 +177,7 @@ class Call:
 def changing(function: F) -> F:
     """Add ARRAY and the options that all changes share; the command gets `call`."""
 
-    @click.argument("array", metavar="ARRAY", type=Place("dir"))
+    @click.argument("array", metavar="ARRAY", type=PlaceType("dir"))
     @shared_option("--dry-run", is_flag=True, help="Change nothing, and say what would be done.")
     @shared_option("-m", "--message", metavar="TEXT", help="Why: the operation keeps it.")
     @shared_option("--author", metavar="NAME", help="Who: this user on this host.")
@@ -450,7 +450,7 @@ def undo(call: Call, operation: str | None) -> int:
 
 
 @command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
-@click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=Place("dir"))
+@click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=PlaceType("dir"))
 @changing
 @click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
 @click.option("--own-times", is_flag=True, help="Of a group too, whose members then follow.")
@@ -472,8 +472,8 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 
 
 @command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
-@click.argument("array", metavar="SOURCE", type=Place("dir"))
-@click.argument("target", metavar="TARGET", type=Place("dir"))
+@click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
+@click.argument("target", metavar="TARGET", type=PlaceType("dir"))
 @click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
 @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
 @click.option("--without", metavar="NAME", multiple=True, help="A commit to leave out.")

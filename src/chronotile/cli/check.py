@@ -17,7 +17,7 @@ import click
 from chronotile.cli.options import (
     MOMENT,
     FailOn,
-    Place,
+    PlaceType,
     access_options,
     array_argument,
     command,
@@ -94,7 +94,7 @@ class CheckReport:
 
 
 @command(epilog="\b\nExample:\n  chronotile check demo/array\n  chronotile check s3://lake/arrays")
-@click.argument("places", metavar="ARRAY…", nargs=-1, required=True, type=Place("dir"))
+@click.argument("places", metavar="ARRAY…", nargs=-1, required=True, type=PlaceType("dir"))
 @click.option(
     "--severity",
     type=click.Choice(list(_STYLES)),
@@ -349,7 +349,7 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
     "--out",
     "output",
     metavar="FILE",
-    type=Place("file"),
+    type=PlaceType("file"),
     help="A treemap: .html, .svg or .png.",
 )
 @member_option

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from chronotile.cli import sample
-from chronotile.cli.options import Place, command, json_option, reporting, wrong_call
+from chronotile.cli.options import PlaceType, command, json_option, reporting, wrong_call
 from chronotile.errors import ChronotileError, printable
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ OWN = ".chronotile-demo"
 """The file that marks the folder of an earlier demo."""
 
 
-class Step(NamedTuple):
+class DemoStep(NamedTuple):
     """One command of the walk."""
 
     words: str
@@ -75,45 +75,45 @@ class DemoReport:
             yield f"  {outcome.file:<32} {outcome.command}{failed}"
 
 
-def _steps(folder: Path, made: sample.Sample, *, spark: bool) -> Iterator[Step]:
+def _steps(folder: Path, made: sample.Sample, *, spark: bool) -> Iterator[DemoStep]:
     array = str(made.array)
-    yield Step("What happened to this array?", ("log", array), "log.txt")
+    yield DemoStep("What happened to this array?", ("log", array), "log.txt")
     moments = {
         "What did an open see before the first delete?": "2024-05-03T17:29",
         "And right after the update?": sample.UPDATE,
         "And after the last write?": sample.LAST_WRITE,
     }
     for number, (words, moment) in enumerate(moments.items(), start=1):
-        yield Step(words, ("visible", array, "--end", moment), f"visible-{number}.txt")
-    yield Step("Why don't I see my data?", ("explain", array), "explain.txt")
+        yield DemoStep(words, ("visible", array, "--end", moment), f"visible-{number}.txt")
+    yield DemoStep("Why don't I see my data?", ("explain", array), "explain.txt")
     delete = str(min((made.array / "__commits").glob("*.del")))
-    yield Step("What is in one file, byte by byte?", ("show", delete, "--hex"), "show.txt")
-    yield Step("Is anything wrong?", ("check", array), "check.txt")
-    yield Step("Is anything wrong in a dataset?", ("check", str(made.dataset)), "dataset.txt")
+    yield DemoStep("What is in one file, byte by byte?", ("show", delete, "--hex"), "show.txt")
+    yield DemoStep("Is anything wrong?", ("check", array), "check.txt")
+    yield DemoStep("Is anything wrong in a dataset?", ("check", str(made.dataset)), "dataset.txt")
     for form in ("html", "svg"):
         target = str(folder / f"timeline.{form}")
         drawn = ("timeline", array, "-o", target)
-        yield Step(f"A picture of it all ({form})", drawn, f"timeline.{form}", writes_it=True)
+        yield DemoStep(f"A picture of it all ({form})", drawn, f"timeline.{form}", writes_it=True)
     yield from _way_back(folder, made)
     if spark:
         tables = ("pipeline", array, "--out", str(folder / "tables"), "--master", "local[2]")
-        yield Step("The same as tables, with Spark", tables, "tables", writes_it=True)
+        yield DemoStep("The same as tables, with Spark", tables, "tables", writes_it=True)
 
 
-def _way_back(folder: Path, made: sample.Sample) -> Iterator[Step]:
+def _way_back(folder: Path, made: sample.Sample) -> Iterator[DemoStep]:
     """Find a delete that took too much, try without it, take it out of a clone, put it back."""
     array, trial = str(made.array), str(folder / "trial")
     delete = max((made.array / "__commits").glob("*.del")).stem
     found = ("log", array, "--kind", "delete", "-n", "1")
-    yield Step("Which delete took rows with NULL too?", found, "delete.txt")
+    yield DemoStep("Which delete took rows with NULL too?", found, "delete.txt")
     what_if = ("clone", array, str(folder / "what-if"), "--without", delete)
-    yield Step("What if it had not happened?", what_if, "what-if", writes_it=True)
-    yield Step(
+    yield DemoStep("What if it had not happened?", what_if, "what-if", writes_it=True)
+    yield DemoStep(
         "Try the way back on a clone first", ("clone", array, trial), "trial", writes_it=True
     )
     undelete = ("undelete", trial, delete, "--ever")
-    yield Step("Let its rows come back there", undelete, "trial", writes_it=True)
-    yield Step("And take that back", ("undo", trial), "trial", writes_it=True)
+    yield DemoStep("Let its rows come back there", undelete, "trial", writes_it=True)
+    yield DemoStep("And take that back", ("undo", trial), "trial", writes_it=True)
 
 
 def _make(folder: Path) -> sample.Sample:
@@ -127,7 +127,7 @@ def _make(folder: Path) -> sample.Sample:
     return sample.unpack(folder)
 
 
-def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
+def _walk(step: DemoStep, folder: Path, *, quiet: bool) -> Outcome:
     from chronotile.cli import main
 
     command = " ".join(("chronotile", *step.arguments))
@@ -145,7 +145,7 @@ def _walk(step: Step, folder: Path, *, quiet: bool) -> Outcome:
 
 
 @command(epilog="\b\nExample:\n  chronotile demo")
-@click.argument("folder", metavar="[FOLDER]", default="demo", type=Place("dir"))
+@click.argument("folder", metavar="[FOLDER]", default="demo", type=PlaceType("dir"))
 @click.option("--spark/--no-spark", default=True, help="With or without the tables of Spark.")
 @json_option
 def demo(folder: str, spark: bool, as_json: bool) -> None:

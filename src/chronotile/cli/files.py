@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from chronotile.cli.options import Place, access_options, command, reporting
+from chronotile.cli.options import PlaceType, access_options, command, reporting
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format.kinds import KINDS
 
@@ -207,9 +207,9 @@ def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
 
 
 @command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
-@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=Place("file"))
+@click.argument("files", metavar="FILE…", nargs=-1, required=True, type=PlaceType("file"))
 @click.option("--kind", type=click.Choice(KINDS), help="What it is, if its name does not tell.")
-@click.option("--schema", metavar="PLACE", type=Place("file"), help="Schema file, or an array.")
+@click.option("--schema", metavar="PLACE", type=PlaceType("file"), help="Schema file, or an array.")
 @click.option("--hex", "as_hex", is_flag=True, help="The byte range of each field.")
 @access_options
 @reporting
@@ -476,7 +476,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 @command(
     epilog="\b\nExample:\n  chronotile conformance tests/conformance/cases.json -- ./my-reader"
 )
-@click.argument("cases", metavar="CASES", type=Place("file"))
+@click.argument("cases", metavar="CASES", type=PlaceType("file"))
 @click.argument("command", metavar="COMMAND…", nargs=-1, required=True)
 @click.option("--only", metavar="TEXT", help="Only chapters whose name holds this text.")
 @click.option("--timeout", type=float, default=30.0, metavar="SECONDS", help="For one case (30).")

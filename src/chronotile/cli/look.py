@@ -15,7 +15,7 @@ import click
 
 from chronotile.cli.options import (
     MOMENT,
-    Place,
+    PlaceType,
     access_options,
     array_argument,
     command,
@@ -520,7 +520,7 @@ def fragments(
     return each_array(access.open(array, member), report, **member)  # type: ignore[no-any-return]
 
 
-group_argument = click.argument("group", metavar="GROUP", type=Place("dir"))
+group_argument = click.argument("group", metavar="GROUP", type=PlaceType("dir"))
 _FOUND_STYLES = {"array": "green", "group": "cyan", "doubled": "dim", "cyclic": "yellow"}
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Place(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
     """A local path or a URI."""
 
     name = "place"
@@ -86,7 +86,7 @@ def _parse_time(text: str) -> int | str:
 MOMENT = Parsed("time", _parse_time)
 """A time: ms, ISO-8601, a time ago, `now`; or a word that `Log.moment` must look up."""
 
-array_argument = click.argument("array", metavar="ARRAY", type=Place("dir"))
+array_argument = click.argument("array", metavar="ARRAY", type=PlaceType("dir"))
 
 
 def _set_clock(ctx: click.Context, param: click.Parameter, is_local: bool) -> None:  # noqa: ARG001

@@ -14,7 +14,7 @@ import click
 
 from chronotile.cli.options import (
     MOMENT,
-    Place,
+    PlaceType,
     access_options,
     array_argument,
     command,
@@ -82,7 +82,7 @@ class TimelineReport:
     "--out",
     "output",
     metavar="FILE",
-    type=Place("file"),
+    type=PlaceType("file"),
     required=True,
     help="An .html, .svg or .png file.",
 )
@@ -186,14 +186,14 @@ def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str
 
 
 @command(epilog="\b\nExample:\n  chronotile report demo -o report.html")
-@click.argument("root", metavar="ROOT", type=Place("dir"))
+@click.argument("root", metavar="ROOT", type=PlaceType("dir"))
 @click.option(
     "-o",
     "--out",
     "output",
     required=True,
     metavar="FILE",
-    type=Place("file"),
+    type=PlaceType("file"),
     help="The page: an .html file.",
 )
 @click.option(

@@ -20,7 +20,7 @@ import click
 from chronotile.check.findings import MOST, SEVERITIES
 from chronotile.cli.options import (
     Parsed,
-    Place,
+    PlaceType,
     access_options,
     command,
     read_pairs,
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 
 @command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
-@click.argument("roots", metavar="ROOT…", nargs=-1, type=Place("dir"))
-@click.option("--out", metavar="DIR", required=True, type=Place("dir"), help="For the tables.")
+@click.argument("roots", metavar="ROOT…", nargs=-1, type=PlaceType("dir"))
+@click.option("--out", metavar="DIR", required=True, type=PlaceType("dir"), help="For the tables.")
 @click.option("--arrays", metavar="FILE", help="Parquet, CSV or text file of arrays; no ROOT then.")
 @click.option("--master", metavar="M", help="Spark master: all cores of this machine.")
 @click.option("--remote", metavar="URL", help="A server of Spark Connect: sc://host:15002.")
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @click.option(
     "--policy",
     metavar="FILE",
-    type=Place("file"),
+    type=PlaceType("file"),
     help="With --maintain: a TOML file of which arrays, what is done to them, and limits.",
 )
 @click.option(

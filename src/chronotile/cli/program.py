@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class Entry(NamedTuple):
+class Lazy(NamedTuple):
     """Where a command lives, and what it does in a few words."""
 
     target: str
@@ -34,44 +34,44 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "Look": {
-        "log": Entry("log:log", "The history: every commit, in words."),
-        "show": Entry("files:show", "One file of any kind, decoded."),
-        "visible": Entry("look:visible", "What an open at a window sees."),
-        "fragments": Entry("look:fragments", "What each fragment holds: cells, bytes."),
-        "rows": Entry("rows:rows", "The rows of a window, updates carried out."),
-        "diff": Entry("rows:diff", "What changed between two moments."),
-        "blame": Entry("rows:blame", "Every commit that had to do with a row."),
-        "operations": Entry("change:operations", "What chronotile did, with a way back."),
-        "explain": Entry("look:explain", "Why something is, or is not, visible."),
-        "usage": Entry("check:usage", "Why it is so large, and what frees it."),
-        "timeline": Entry("pages:timeline", "A picture of the history: HTML, SVG or PNG."),
-        "members": Entry("look:members", "The members of a group, as a tree."),
-        "moments": Entry("look:moments", "When all members of a group can be read whole."),
-        "check": Entry("check:check", "What is wrong, surprising or overdue."),
+        "log": Lazy("log:log", "The history: every commit, in words."),
+        "show": Lazy("files:show", "One file of any kind, decoded."),
+        "visible": Lazy("look:visible", "What an open at a window sees."),
+        "fragments": Lazy("look:fragments", "What each fragment holds: cells, bytes."),
+        "rows": Lazy("rows:rows", "The rows of a window, updates carried out."),
+        "diff": Lazy("rows:diff", "What changed between two moments."),
+        "blame": Lazy("rows:blame", "Every commit that had to do with a row."),
+        "operations": Lazy("change:operations", "What chronotile did, with a way back."),
+        "explain": Lazy("look:explain", "Why something is, or is not, visible."),
+        "usage": Lazy("check:usage", "Why it is so large, and what frees it."),
+        "timeline": Lazy("pages:timeline", "A picture of the history: HTML, SVG or PNG."),
+        "members": Lazy("look:members", "The members of a group, as a tree."),
+        "moments": Lazy("look:moments", "When all members of a group can be read whole."),
+        "check": Lazy("check:check", "What is wrong, surprising or overdue."),
     },
     "Change": {
-        "delete": Entry("change:delete", "Delete rows: write a delete commit."),
-        "update": Entry("change:update", "Set values: write an update commit."),
-        "apply": Entry("change:apply", "Carry out updates: write their rows."),
-        "consolidate": Entry("change:consolidate", "Put commits into one file."),
-        "vacuum": Entry("change:vacuum", "Remove what has been replaced."),
-        "repair": Entry("change:repair", "Mend what check found."),
+        "delete": Lazy("change:delete", "Delete rows: write a delete commit."),
+        "update": Lazy("change:update", "Set values: write an update commit."),
+        "apply": Lazy("change:apply", "Carry out updates: write their rows."),
+        "consolidate": Lazy("change:consolidate", "Put commits into one file."),
+        "vacuum": Lazy("change:vacuum", "Remove what has been replaced."),
+        "repair": Lazy("change:repair", "Mend what check found."),
     },
     "Time machine": {
-        "clone": Entry("change:clone", "A new array as of a moment, by links."),
-        "restore": Entry("change:restore", "From now on as it was at a moment."),
-        "undelete": Entry("change:undelete", "Bring the rows of a delete back."),
-        "undo": Entry("change:undo", "Take the last change back."),
-        "publish": Entry("change:publish", "Show staged fragments all at once."),
-        "tag": Entry("change:tag", "Names for moments: add, list, remove."),
+        "clone": Lazy("change:clone", "A new array as of a moment, by links."),
+        "restore": Lazy("change:restore", "From now on as it was at a moment."),
+        "undelete": Lazy("change:undelete", "Bring the rows of a delete back."),
+        "undo": Lazy("change:undo", "Take the last change back."),
+        "publish": Lazy("change:publish", "Show staged fragments all at once."),
+        "tag": Lazy("change:tag", "Names for moments: add, list, remove."),
     },
     "More": {
-        "tables": Entry("tables:tables", "Tables of a fleet of arrays, without Spark."),
-        "report": Entry("pages:report", "A page on a whole fleet, that works offline."),
-        "pipeline": Entry("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
-        "conformance": Entry("files:conformance", "Check any reader of the format."),
-        "guide": Entry("demo:guide", "Guides to all this, by topic."),
-        "demo": Entry("demo:demo", "Make a sample array and dataset, and walk through all this."),
+        "tables": Lazy("tables:tables", "Tables of a fleet of arrays, without Spark."),
+        "report": Lazy("pages:report", "A page on a whole fleet, that works offline."),
+        "pipeline": Lazy("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
+        "conformance": Lazy("files:conformance", "Check any reader of the format."),
+        "guide": Lazy("demo:guide", "Guides to all this, by topic."),
+        "demo": Lazy("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
 }
 """Section -> command -> where it lives."""

@@ -38,15 +38,15 @@ def run_progress(lines: bool | None = None) -> Iterator[Step]:
         with _bar(console) as step:
             yield step
     elif lines:
-        yield Lines(say)
+        yield ProgressLines(say)
     else:
         yield lambda *_: None
 
 
-class Lines:
+class ProgressLines:
     """Progress as lines.
 
-    >>> step = Lines(print)
+    >>> step = ProgressLines(print)
     >>> for done in (0, 0, 1, 2, 3): step("reading", done, 3)
     reading: 0 of 3 tasks
     reading: 3 of 3 tasks

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chronotile.cli.options import Place, access_options, command, reporting
+from chronotile.cli.options import PlaceType, access_options, command, reporting
 from chronotile.cli.pipeline_report import NEVER, PipelineReport
 from chronotile.storage.place import find_place
 
@@ -51,12 +51,12 @@ class TablesReport:
 
 
 @command(epilog="\b\nExample:\n  chronotile tables demo --out tables")
-@click.argument("roots", metavar="ROOT…", nargs=-1, required=True, type=Place("dir"))
+@click.argument("roots", metavar="ROOT…", nargs=-1, required=True, type=PlaceType("dir"))
 @click.option(
     "--out",
     required=True,
     metavar="DIR",
-    type=Place("dir"),
+    type=PlaceType("dir"),
     help="A folder, or a prefix of a bucket.",
 )
 @click.option("--parquet", is_flag=True, help="Write one Parquet file a table, without Delta.")

@@ -221,11 +221,11 @@ def walk(
     Raises:
         ChronotileError: The root's own list of members cannot be read.
     """
-    walker = _Walk(root, history.key, end, looked_up or LookedUp(), nested)
+    walker = _TreeWalk(root, history.key, end, looked_up or LookedUp(), nested)
     yield from walker.members(root, history, "", (root.uri,))
 
 
-class _Walk:
+class _TreeWalk:
     def __init__(
         self, root: Store, key: bytes | None, end: int, looked_up: LookedUp, nested: bool
     ) -> None:

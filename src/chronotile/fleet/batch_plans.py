@@ -203,7 +203,7 @@ KEPT = 16
 """Batches that can be read again."""
 
 
-class Entry(NamedTuple):
+class ArrayState(NamedTuple):
     """An array, and what a stream knows of it."""
 
     batch: int
@@ -230,7 +230,7 @@ class Index:
     """All arrays up to a batch."""
 
     number: int = 0
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ArrayState] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     """Array -> the problem that was told last, as long as it has it."""
     gone: dict[str, int] = field(default_factory=dict)
@@ -251,10 +251,10 @@ class Index:
         before = entry.batch if entry and entry.batch >= 0 else None
         return Planned(array, before, mark, None, self.problems.get(array))
 
-    def forget(self, present: Collection[str], at_ms: int) -> dict[str, Entry]:
+    def forget(self, present: Collection[str], at_ms: int) -> dict[str, ArrayState]:
         """Drop, and returns, the arrays that have not been found for a week.
 
-        >>> index = Index(entries={"a": Entry(1, None), "b": Entry(1, None)})
+        >>> index = Index(entries={"a": ArrayState(1, None), "b": ArrayState(1, None)})
         >>> index.forget(["a"], 0), list(index.forget(["a"], FORGET_MS)), list(index.entries)
         ({}, ['b'], ['a'])
         """
@@ -309,7 +309,7 @@ class Plans:
             if one.problem is not None:
                 index.problems[one.array] = one.problem
                 continue
-            entry, told = Entry(number, one.mark), None
+            entry, told = ArrayState(number, one.mark), None
             if array_key(one.array) in unread:
                 record = self.records.read(one.array, number)
                 told = record.unread if record is not None else None
@@ -319,7 +319,9 @@ class Plans:
             else:
                 # It stays as it was, and is read again.
                 index.problems[one.array] = told
-                index.entries[one.array] = Entry(-1 if one.before is None else one.before, None)
+                index.entries[one.array] = ArrayState(
+                    -1 if one.before is None else one.before, None
+                )
 
     def plan(self, start: Offset, arrays: Mapping[str, str], problems: Mapping[str, str]) -> Offset:
         """Write the next plan; if another query was first, its plan is the next batch.
@@ -443,5 +445,5 @@ def _arrays(document: Mapping[str, Any]) -> tuple[Planned, ...]:
 
 
 def _from_json(number: int, document: Mapping[str, Any]) -> Index:
-    entries = {array: Entry(*entry) for array, entry in document["arrays"].items()}
+    entries = {array: ArrayState(*entry) for array, entry in document["arrays"].items()}
     return Index(number, entries, dict(document["problems"]), dict(document["gone"]))

@@ -235,7 +235,7 @@ class Output:
         newest = max(rows, key=lambda row: row["run_id"], default=None)
         return None if newest is None else dict(newest["versions"]).get(LAST)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StoreSnapshot:
         """Give the tables as they are now."""
         self._refuse_older_form()
         # First: a run that commits while the others are opened is noticed when a wave begins.
@@ -246,7 +246,7 @@ class Output:
         division = (
             Division(buckets, last.transaction_version(_APP_ARRAYS) or 0) if buckets else None
         )
-        return Snapshot(
+        return StoreSnapshot(
             files={name: tuple(_files(name, delta)) for name, delta in deltas.items()},
             division=division,
             buckets={
@@ -268,7 +268,7 @@ class Output:
             raise ChronotileError(self.out, f"{problem}: give a new folder with --out")
 
 
-class Snapshot(NamedTuple):
+class StoreSnapshot(NamedTuple):
     """The tables as a run finds them."""
 
     files: Mapping[str, tuple[DataFile, ...]]
@@ -430,7 +430,7 @@ class Run:
                     store.remove_folder(f"{OWN}/{name}")
 
 
-def new_run(output: Output, snapshot: Snapshot) -> Run:
+def new_run(output: Output, snapshot: StoreSnapshot) -> Run:
     """Start a run; it is the newest, even if the clock of another machine is ahead."""
     at_ms = max(now_ms(), snapshot.started_ms + 1)
     name = f"{at_ms:013d}-{secrets.token_hex(4)}"

@@ -133,7 +133,7 @@ def find_arrays(
         store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
     ]
     visit = partial(_visit, weigh=weigh, follow=follow, key=key, flat=flat)
-    search = _Search(visit, known, most)
+    search = _FolderSearch(visit, known, most)
     fresh = search.fresh(stores)
     left = search.on_disk([store for store in fresh if store.traits.pace == "quick"])
     remote = [store for store in fresh if store.traits.pace == "slow"]
@@ -146,7 +146,7 @@ def find_arrays(
     return search.fleet(left)
 
 
-class _Search:
+class _FolderSearch:
     """One search, with the arrays and problems that it has found so far."""
 
     def __init__(

@@ -95,13 +95,13 @@ def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None
     (['memory://doc-flat/a', 'memory://doc-flat/g/b'], 1)
     """
     store = open_store(part.folder, storage_options)
-    listing = _Listing(store, part.names)
+    listing = _FlatListing(store, part.names)
     listing.run()
     groups = tuple(sorted({f"{store.uri}/{group}" for group in listing.groups()}))
     return FlatFound(listing.rows(), groups, listing.left, listing.pages)
 
 
-class _Listing:
+class _FlatListing:
     """One flat list, page by page."""
 
     def __init__(self, store: Store, names: Sequence[str]) -> None:

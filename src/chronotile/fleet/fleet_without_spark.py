@@ -64,7 +64,7 @@ class FleetTables(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Task:
+class _LocalTask:
     """Some arrays, and how to open them."""
 
     uris: tuple[str, ...]
@@ -108,7 +108,7 @@ def make_tables(
     fleet = find_arrays(roots, storage_options, follow=True, key=key)
     uris, size = fleet.uris, _PER_TASK
     tasks = [
-        _Task(
+        _LocalTask(
             uris=uris[first : first + size],
             names=tuple(names),
             check=check,
@@ -131,7 +131,7 @@ def make_tables(
 
 
 def _all_made(
-    tasks: Sequence[_Task], uris: Sequence[str], workers: int | None
+    tasks: Sequence[_LocalTask], uris: Sequence[str], workers: int | None
 ) -> list[dict[str, pa.Table]]:
     """Carries tasks out, in several processes where that is faster."""
     wanted = workers or os.cpu_count() or 1
@@ -146,13 +146,13 @@ def _all_made(
         return list(pool.map(_made, tasks))
 
 
-def _made(task: _Task) -> dict[str, pa.Table]:
+def _made(task: _LocalTask) -> dict[str, pa.Table]:
     """Give the tables of some arrays, each name concatenated over all of them."""
     parts = [_of_array(uri, task) for uri in task.uris]
     return {name: pa.concat_tables([part[name] for part in parts]) for name in task.names}
 
 
-def _of_array(uri: str, task: _Task) -> dict[str, pa.Table]:
+def _of_array(uri: str, task: _LocalTask) -> dict[str, pa.Table]:
     try:
         array = MeasuredArray(open_store(uri, task.storage_options), None)
         if task.sizes:

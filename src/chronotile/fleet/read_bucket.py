@@ -59,7 +59,7 @@ from chronotile.fleet.measured_array import MeasuredArray, known_store, measure_
 from chronotile.fleet.read_share import array_tables, in_order
 from chronotile.fleet.run_summary import (
     Totals,
-    Unread,
+    UnreadArrays,
     sum_totals,
     totals_of,
     totals_of_findings,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from chronotile.fleet.array_tables import Piece
-    from chronotile.fleet.delta_store import Output, Snapshot
+    from chronotile.fleet.delta_store import Output, StoreSnapshot
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
     from chronotile.fleet.shares import BucketShare, Place
@@ -148,7 +148,7 @@ class OlderBucket:
 
 
 def older_bucket(
-    output: Output, snapshot: Snapshot, bucket: int, buckets: int
+    output: Output, snapshot: StoreSnapshot, bucket: int, buckets: int
 ) -> OlderBucket | None:
     """Give what the store holds of a bucket, as the fleet is divided now."""
     if snapshot.division is None:
@@ -186,9 +186,9 @@ def hidden_below(
     return unread
 
 
-def unlisted_unread(folder: Unlisted, array: str) -> Unread:
+def unlisted_unread(folder: Unlisted, array: str) -> UnreadArrays:
     """Make an array, or the folder itself, unread as the folder cannot be listed."""
-    return Unread(array, f"{folder.uri} cannot be listed: {folder.message}")
+    return UnreadArrays(array, f"{folder.uri} cannot be listed: {folder.message}")
 
 
 def findings_on_unread(unread: Mapping[str, str], known: Mapping[str, str]) -> pa.Table:
@@ -382,7 +382,7 @@ class Done:
     """Buckets whose rows are replaced."""
     totals: Totals = field(default_factory=Totals)
     unchanged: int = 0
-    unread: tuple[Unread, ...] = ()
+    unread: tuple[UnreadArrays, ...] = ()
     """Arrays that could not be read or listed: the first of them, if there are very many."""
     unread_count: int = 0
     hidden: int = 0
@@ -400,7 +400,7 @@ class Done:
                 "files": tuple(DataFile(*one) for one in document["files"]),
                 "changed": tuple(document["changed"]),
                 "totals": Totals.from_json(document["totals"]),
-                "unread": tuple(Unread(*one) for one in document["unread"]),
+                "unread": tuple(UnreadArrays(*one) for one in document["unread"]),
             }
         )
 
@@ -425,7 +425,7 @@ def sum_of(done: Iterable[Done]) -> Done:
 
 def run_task(task: Task) -> Done:
     """Read the arrays of a bucket and write its part of every table."""
-    return _Bucket(task).done()
+    return _BucketReading(task).done()
 
 
 def write_rows(run: Run, bucket: int, tables: Mapping[str, pa.Table]) -> tuple[DataFile, ...]:
@@ -436,7 +436,7 @@ def write_rows(run: Run, bucket: int, tables: Mapping[str, pa.Table]) -> tuple[D
     return writer.close()
 
 
-class _Bucket:
+class _BucketReading:
     """One bucket, array by array."""
 
     def __init__(self, task: Task) -> None:
@@ -470,7 +470,7 @@ class _Bucket:
             changed=(task.share.bucket,),
             totals=sum_totals([*self._totals, self._of_noted(self._unchanged)]),
             unchanged=len(self._unchanged),
-            unread=tuple(Unread(*pair) for pair in list(lost.items())[:UNREAD_MAX]),
+            unread=tuple(UnreadArrays(*pair) for pair in list(lost.items())[:UNREAD_MAX]),
             unread_count=len(lost),
             hidden=len(hidden),
             read=len(places) - len(self._unchanged) - len(unread) + len(task.given_up),

@@ -26,7 +26,7 @@ from chronotile.fleet.delta_store import (
     LAST,
     DataFile,
     Run,
-    Snapshot,
+    StoreSnapshot,
     new_run,
     open_output,
     run_row,
@@ -56,7 +56,7 @@ from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
     Limit,
     Summary,
-    Unread,
+    UnreadArrays,
     check_limit,
     totals_of_findings,
 )
@@ -125,7 +125,7 @@ def run(
     output = open_output(job.out, job.out_storage)
     snapshot = output.snapshot()
     run_ = new_run(output, snapshot)
-    pipeline = _Pipeline(spark, job, run_, snapshot, progress or (lambda *_: None))
+    pipeline = _PipelineRun(spark, job, run_, snapshot, progress or (lambda *_: None))
     try:
         done = pipeline.read()
         maintained = pipeline.maintain(done) if job.maintain else Maintenance()
@@ -153,7 +153,7 @@ def run(
     )
 
 
-class _Pipeline:
+class _PipelineRun:
     """One run, step by step."""
 
     def __init__(
@@ -161,12 +161,12 @@ class _Pipeline:
         spark: SparkSession | None,
         job: Job,
         run_: Run,
-        snapshot: Snapshot,
+        snapshot: StoreSnapshot,
         progress: Callable[[str, int, int], None],
     ) -> None:
         self._spark, self._job, self._run, self._snapshot = spark, job, run_, snapshot
         self._progress = progress
-        self._killers: list[Unread] = []
+        self._killers: list[UnreadArrays] = []
         """Arrays that kill every process that reads them."""
         self._plan = FleetPlan(0, (), 0, ())
         self._files_on_folders: tuple[DataFile, ...] = ()
@@ -292,7 +292,7 @@ class _Pipeline:
     def _killed(self, task: Task) -> Done:
         """Note an array that kills the process that reads it; others go on."""
         arrays = [place.uri for place in task.share.places(task.run)]
-        self._killers += [Unread(array, _KILLED) for array in arrays]
+        self._killers += [UnreadArrays(array, _KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
         return Done(changed=(task.share.bucket,))
 

@@ -303,7 +303,7 @@ _NAMED = 3
 _WORDS_MAX = 300
 
 
-class Unread(NamedTuple):
+class UnreadArrays(NamedTuple):
     """An array that could not be read, damaged or not."""
 
     array: str
@@ -363,7 +363,7 @@ class UnreadableError(StorageError):
 
 
 def check_limit(
-    out: str, unread: Sequence[Unread], total: int, limit: Limit, *, more: int = 0
+    out: str, unread: Sequence[UnreadArrays], total: int, limit: Limit, *, more: int = 0
 ) -> None:
     """Refuses a run that could not read more arrays than the limit allows.
 
@@ -377,7 +377,7 @@ def check_limit(
     Raises:
         UnreadableError: The run is above the limit.
 
-    >>> check_limit("out", [Unread("a", "503")], 5, MAX_UNREADABLE)  # doctest: +ELLIPSIS
+    >>> check_limit("out", [UnreadArrays("a", "503")], 5, MAX_UNREADABLE)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     chronotile.fleet.run_summary.UnreadableError: out: expected at most 0 of 5 ...
     """

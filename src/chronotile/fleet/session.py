@@ -125,7 +125,7 @@ def rows_in_tasks(
     Task n has item n.
     """
 
-    class Tasks(_Source):
+    class Tasks(_TaskSource):
         def schema(self) -> StructType:
             return from_arrow_schema(schema)
 
@@ -165,7 +165,7 @@ def sink(
         path: The file that it leaves.
     """
 
-    class Sink(_Source):
+    class Sink(_TaskSource):
         def writer(self, *_: object, **__: object) -> DataSourceArrowWriter:
             self.is_planned = True
             return _Sink(work, store, path)
@@ -184,7 +184,7 @@ def keep_modules() -> None:
     gc.freeze()
 
 
-class _Source(DataSource):
+class _TaskSource(DataSource):
     """A data source for one job; a task that gets it along gets nothing of the job's items."""
 
     label = ""
@@ -195,14 +195,14 @@ class _Source(DataSource):
         return cls.label
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (_Source if self.is_planned else type(self),)
+        return _made, (_TaskSource if self.is_planned else type(self),)
 
 
-def _made(source: type[_Source]) -> _Source:
+def _made(source: type[_TaskSource]) -> _TaskSource:
     return source({})
 
 
-def _registered(spark: SparkSession, source: type[_Source]) -> str:
+def _registered(spark: SparkSession, source: type[_TaskSource]) -> str:
     source.label = f"chronotile_{uuid.uuid4().hex}"
     spark.dataSource.register(source)
     return source.label

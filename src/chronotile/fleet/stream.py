@@ -60,7 +60,7 @@ FULL_LOOK_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class StreamLook:
     """The commits that one look found."""
 
     marks: Mapping[str, str]
@@ -95,7 +95,7 @@ class Watch:
         self._stores: dict[str, Store] = {}
         self._chance = random.Random()
 
-    def look(self) -> Look:
+    def look(self) -> StreamLook:
         """Find the arrays, and the mark of each.
 
         Raises:
@@ -127,7 +127,7 @@ class Watch:
                 self._known.pop(store.uri, None)
         if not problems:
             self._known = {uri: self._known[uri] for uri in marks}
-        return Look(marks=marks, problems=problems)
+        return StreamLook(marks=marks, problems=problems)
 
     def _all(self, stores: list[Store]) -> list[_Known | Exception]:
         if all(store.traits.pace == "quick" for store in stores):
@@ -222,7 +222,7 @@ class Planner:
         """Give the next batch, if it was planned before."""
         return self._plans.planned(start)
 
-    def next(self, start: Offset, look: Look, most: int | None) -> Offset:
+    def next(self, start: Offset, look: StreamLook, most: int | None) -> Offset:
         """Give the end of the next batch; the start, if there is nothing new."""
         index = self._plans.index(start)
         self._tidy(index.number, look)
@@ -244,7 +244,7 @@ class Planner:
         self._retry_s |= {array: due for array in chosen if array in self.problems}
         return self._plans.plan(start, {array: look.marks[array] for array in chosen}, news)
 
-    def _changed(self, index: Index, look: Look) -> list[str]:
+    def _changed(self, index: Index, look: StreamLook) -> list[str]:
         """Give the arrays that may have something new, those that have waited longest first."""
         now, entries = time.monotonic(), index.entries
         turns = []
@@ -257,7 +257,7 @@ class Planner:
             turns.append((entry.batch if entry else -1, array))
         return [array for _, array in sorted(turns)]
 
-    def _tidy(self, number: int, look: Look) -> None:
+    def _tidy(self, number: int, look: StreamLook) -> None:
         if number % INDEX_EVERY == 0 and number > self._tidied:
             self._plans.tidy(number, look.marks if look.complete else None)
             self._tidied = number
@@ -295,7 +295,7 @@ class CommitStream(_Reader):
         self.options = options
         self._watch = Watch(options)
         self._planner = Planner(options)
-        self._target: Look | None = None
+        self._target: StreamLook | None = None
         """What AvailableNow has found at its beginning."""
         self._latest: Offset | None = None
         self._arrays = 0

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from chronotile import cli
 from chronotile.cli.pipeline_report import PipelineReport
-from chronotile.cli.run_progress import LINE_S, Lines
+from chronotile.cli.run_progress import LINE_S, ProgressLines
 from chronotile.errors import StorageError
 from chronotile.fleet.run_summary import METRICS, Ending, Summary, Totals, write_metrics
 from chronotile.fleet.session import check_master
@@ -121,7 +121,7 @@ def test_the_summary_says_whose_requests_it_counts() -> None:
 def test_lines_of_progress_come_now_and_then() -> None:
     lines: list[str] = []
     now = [0.0]
-    step = Lines(lines.append, lambda: now[0])
+    step = ProgressLines(lines.append, lambda: now[0])
     for words, done, total in (("looking", 0, 0), *(("reading", n, 300) for n in range(301))):
         step(words, done, total)
         now[0] += LINE_S / 99.5
