@@ -63,8 +63,8 @@ def open_dataset(uri: Uri, key: Key = None, storage_options: Storage = None) -> 
     """Open a group: `ct.open` does the same for arrays and groups.
 
     >>> from chronotile.storage.store import open_store
-    >>> open_store("memory:doc-dataset").put_if_absent("__tiledb_group.tdb", b"")
-    >>> open_dataset("memory:doc-dataset").members()
+    >>> open_store("memory:doc-open-dataset").put_if_absent("__tiledb_group.tdb", b"")
+    >>> open_dataset("memory:doc-open-dataset").members()
     ()
     """
     from chronotile.storage.store import open_store
