@@ -27,7 +27,7 @@ ROOMS = (
 
 BACK = {
     ("handle", "array"): "what is there decides which of the two is made",
-    ("handle", "group"): "likewise",
+    ("handle", "group"): "as for arrays",
 }
 """Edges against the order, and why each is there."""
 
