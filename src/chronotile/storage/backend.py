@@ -1,4 +1,4 @@
-"""The protocol of a backend: what a disk and a bucket both do.
+"""The base of a backend: what a disk and a bucket both do, and what a bucket has no need to do.
 
 In: checked paths, relative to a root. Out: listings and bytes, or one of our errors. `Store` checks
 paths and calls a backend; nothing outside of this room does.
@@ -34,32 +34,42 @@ class Traits:
 
 
 class Backend(Protocol):
-    """The objects below one root."""
+    """The objects below one root. What has a body here is right for storage without folders."""
 
-    @property
-    def traits(self) -> Traits:
-        """Say what kind of storage it is."""
+    traits: Traits
 
     def list_dir(self, path: str, *, sizes: bool) -> Folder:
         """List one level. A folder that is not there is empty, unless it is the root."""
 
     def list_names(self, path: str) -> Names:
         """List one level as bare names, in no order."""
+        return self.list_dir(path, sizes=False).bare()
 
     def walk(self, path: str, *, sizes: bool) -> Folder:
         """List all levels below a folder."""
 
     def list_files(self) -> tuple[Entry, ...]:
         """List every file with its size, also one whose name is no path."""
+        return self.walk("", sizes=True).files
+
+    def linked_elsewhere(self) -> tuple[str, ...]:
+        """List the files that have a name outside of the root too, as far as a storage can tell."""
+        return ()
+
+    def keeps_versions(self) -> bool | None:
+        """Tell whether the storage keeps what is replaced or removed; None if it does not say."""
+        return False
 
     def list_after(self, path: str, name: str) -> tuple[Entry, ...]:
         """List the objects below a folder that come after a name, a page of them."""
 
-    def can_list_after(self, name: str) -> bool:
+    def can_list_after(self, name: str) -> bool:  # noqa: ARG002
         """Tell whether `list_after` costs one request, whatever comes before the name."""
+        return False
 
-    def change_time(self, path: str) -> int | None:
+    def change_time(self, path: str) -> int | None:  # noqa: ARG002
         """Give the time of a folder's last change in ns; None if the storage is not sure."""
+        return None
 
     def newest_ms(self, path: str) -> int | None:
         """Give the time of the last change of a folder and of all below it."""
@@ -76,8 +86,9 @@ class Backend(Protocol):
     def read_tail(self, path: str, length: int, size: int | None) -> tuple[bytes, int]:
         """Read the last bytes of an object, and give its size."""
 
-    def open_folder(self, path: str) -> int | None:
+    def open_folder(self, path: str) -> int | None:  # noqa: ARG002
         """Give the descriptor of a folder, which the caller closes; None without descriptors."""
+        return None
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new object; readers see all of it or none."""
@@ -88,8 +99,9 @@ class Backend(Protocol):
     def exchange(self, path: str, old: bytes, new: bytes) -> None:
         """Put new bytes in the place of old ones; the caller reads back what is there then."""
 
-    def may_link(self, other: Backend) -> bool:
+    def may_link(self, other: Backend) -> bool:  # noqa: ARG002
         """Tell whether files of another backend can be linked here, as far as anybody knows."""
+        return False
 
     def take(self, other: Backend, source: str, target: str) -> bool:
         """Link or copy a file of another backend without reading it; False if there is no way."""
@@ -97,17 +109,21 @@ class Backend(Protocol):
     def link_folder(self, target: str, path: str) -> None:
         """Make a symbolic link to a local folder."""
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str) -> None:  # noqa: ARG002
         """Make a folder and those above it, even the root, where folders exist by themselves."""
+        return
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove objects. One that is gone already is no error."""
 
-    def remove_folders(self, paths: Sequence[str]) -> None:
+    def remove_folders(self, paths: Sequence[str]) -> None:  # noqa: ARG002
         """Remove empty folders, the deepest first."""
+        return
 
-    def settle(self, paths: Sequence[str]) -> None:
+    def settle(self, paths: Sequence[str]) -> None:  # noqa: ARG002
         """Make the new or removed names of these paths outlast a loss of power."""
+        return
 
-    def check_child(self, path: str) -> None:
+    def check_child(self, path: str) -> None:  # noqa: ARG002
         """Refuse a folder behind a link."""
+        return

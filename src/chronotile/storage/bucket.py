@@ -26,16 +26,16 @@ from chronotile.errors import (
     TooLargeError,
     without_queries,
 )
-from chronotile.storage.backend import Traits
+from chronotile.storage.backend import Backend, Traits
 from chronotile.storage.place import (
     OTHER_BYTES,
     PAGE,
     Entry,
     Folder,
     MissingObjectError,
-    Names,
     ObjectExistsError,
     Place,
+    with_secrets,
 )
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from obstore import GetOptions, ObjectMeta, UpdateVersion
     from obstore.store import ObjectStore
-
-    from chronotile.storage.backend import Backend
 
 T = TypeVar("T")
 Options: TypeAlias = tuple[tuple[str, str], ...]
@@ -67,6 +65,8 @@ _SENT_AS_IT_IS = re.compile(r"[A-Za-z0-9_./=+@:,-]*")
 """A key that can begin a list: other letters would be sent in another form."""
 _LEN_PART = 1 << 23
 """Bytes of an object that goes through this process in one request."""
+_PARTS_AT_ONCE = 2
+"""Parts of one object that are on their way at once; each takes memory."""
 _LEN_COPIED = 5 << 30
 """S3 copies no larger object in one request."""
 _NO_CREDENTIALS = re.compile(
@@ -97,7 +97,7 @@ class Retry:
     """After this time there is no further attempt."""
 
 
-class Bucket:
+class Bucket(Backend):
     """The objects below one prefix of a bucket.
 
     >>> bucket = Bucket(Place(scheme="memory", bucket="doc-bucket"), (), Retry())
@@ -199,10 +199,6 @@ class Bucket:
             raise ArrayNotFoundError(self._place.uri, "expected objects below it, found none")
         return Folder(tuple(sorted(files)), tuple(sorted(folders)))
 
-    def list_names(self, path: str) -> Names:
-        """List one level as bare names."""
-        return self.list_dir(path, sizes=False).bare()
-
     def list_after(self, path: str, name: str) -> tuple[Entry, ...]:
         """List the objects that come after a name, a page of them: one request."""
         folder = self._place.join(path) or None
@@ -218,9 +214,6 @@ class Bucket:
         """Tell whether a list can begin at a name."""
         key = self._place.join(name)
         return self._place.scheme in _PAGED and _SENT_AS_IT_IS.fullmatch(key) is not None
-
-    def change_time(self, path: str) -> None:
-        """Give None: a bucket does not say when a prefix changed."""
 
     def newest_ms(self, path: str) -> int | None:
         """Give the time of the last write below a prefix; a copy counts as a write."""
@@ -239,14 +232,21 @@ class Bucket:
         parents = {entry.path.rpartition("/")[0] for entry in files}
         return Folder(tuple(e for e in files if e.size or e.path not in parents))
 
-    def list_files(self) -> tuple[Entry, ...]:
-        """List every object."""
-        return self.walk("", sizes=True).files
-
     def head(self, path: str) -> Entry:
         """Give size and time of one object."""
         with self._asking(path):
             return self._entry(obstore.head(self._client(), self._place.join(path)))
+
+    def keeps_versions(self) -> bool | None:
+        """Ask for the newest object: its version has a number if the bucket keeps versions."""
+        if self._place.scheme == "memory":
+            return False
+        newest = max(self.list_files(), key=lambda one: one.modified_ms or 0, default=None)
+        if self._place.scheme == "gs" or newest is None:
+            return None  # Google's storage numbers the versions of all objects
+        with self._asking(newest.path):
+            answer = obstore.head(self._client(), self._place.join(newest.path))
+        return answer["version"] is not None
 
     def view(self, path: str, limit: int) -> memoryview:
         """Read one object, which may have `limit` bytes at most."""
@@ -280,9 +280,6 @@ class Bucket:
             message = f"expected {size} bytes, found {len(data)}"
             raise OSError(message)
         return data
-
-    def open_folder(self, path: str) -> None:
-        """Give None: a bucket has no descriptors."""
 
     def put(self, path: str, data: bytes) -> None:
         """Write a new object; readers see all of it or none."""
@@ -338,7 +335,10 @@ class Bucket:
         with self._asking(path):
             # The parts may come from a bucket too: they must not be read inside of the client. A
             # writer that is not closed, as after an error, shows no object.
-            writer = obstore.open_writer(self._client(), self._place.join(path))
+            key = self._place.join(path)
+            writer = obstore.open_writer(
+                self._client(), key, buffer_size=_LEN_PART, max_concurrency=_PARTS_AT_ONCE
+            )
             for part in parts:
                 writer.write(part)
             writer.close()
@@ -362,10 +362,6 @@ class Bucket:
             with suppress(exceptions.PreconditionError):
                 obstore.put(client, key, new, mode=seen, use_multipart=False)
 
-    def may_link(self, other: Backend) -> bool:  # noqa: ARG002 - whatever it is
-        """Say no: a bucket has no links."""
-        return False
-
     def take(self, other: Backend, source: str, target: str) -> bool:
         """Let the storage copy an object, which replaces any object of that name."""
         if not isinstance(other, Bucket) or self._options != other._options:
@@ -388,9 +384,6 @@ class Bucket:
         """Refuse: a bucket has no links."""
         raise StorageError(self._place.uri, "expected two local folders to link, found a bucket")
 
-    def make_folder(self, path: str) -> None:
-        """Do nothing: a folder comes with its first object."""
-
     def remove(self, paths: Sequence[str]) -> None:
         """Remove objects. One that is gone already is no error."""
         keys = [self._place.join(path) for path in paths]
@@ -403,18 +396,9 @@ class Bucket:
                 with suppress(MissingObjectError), self._asking(path):
                     obstore.delete(self._client(), key)
 
-    def settle(self, paths: Sequence[str]) -> None:
-        """Do nothing: each change in a bucket lasts once it is answered."""
-
-    def remove_folders(self, paths: Sequence[str]) -> None:
-        """Do nothing: a folder goes with its last object."""
-
-    def check_child(self, path: str) -> None:
-        """Do nothing: a bucket has no links."""
-
 
 def _connect(place: Place, options: Options, retry: Retry) -> ObjectStore:
-    config: dict[str, Any] = {name.lower(): value for name, value in options}
+    config: dict[str, Any] = {name.lower(): value for name, value in with_secrets(options).items()}
     given = [value for name, value in config.items() if "endpoint" in name]
     from_environment = [os.environ.get(name, "") for name in _ENDPOINTS[place.scheme]]
     # A user who writes http:// allows it.

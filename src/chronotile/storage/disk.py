@@ -25,7 +25,7 @@ from chronotile.errors import (
     TooLargeError,
     printable,
 )
-from chronotile.storage.backend import Traits
+from chronotile.storage.backend import Backend, Traits
 from chronotile.storage.disk_access import LINK, OpenFolder, kind_of, unnamed_file
 from chronotile.storage.place import (
     LEFTOVER,
@@ -45,9 +45,8 @@ from chronotile.storage.place import (
 from chronotile.storage.prefetch import ahead, cores
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from chronotile.storage.backend import Backend
 
 PLAIN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How a file is opened. Not blocking: opening a named pipe would wait forever."""
@@ -64,7 +63,7 @@ _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
 """How a disk says that it cannot link this file there."""
 
 
-class Disk:
+class Disk(Backend):
     """The objects below one local folder.
 
     It walks every path from the root by descriptor, one part at a time, so even a link that
@@ -107,8 +106,7 @@ class Disk:
         parts = []
         try:
             with self._in(path) as folder:
-                status = os.fstat(folder)
-                changed, stamp = _if_past(status.st_mtime_ns), _if_past(status.st_ctime_ns)
+                changed = _if_past(os.fstat(folder).st_mtime_ns)
                 with os.scandir(folder) as scan:
                     while items := list(islice(scan, _AT_ONCE)):
                         parts.append(_plain(items))
@@ -119,7 +117,7 @@ class Disk:
             return self.list_dir(path, sizes=False).bare()._replace(change_time=changed)
         files = PlainNames(b"".join(part[0].lines for part in plain))
         folders = PlainNames(b"".join(part[1].lines for part in plain))
-        return Names(files, folders, change_time=changed, folder_stamp=stamp)
+        return Names(files, folders, change_time=changed)
 
     def change_time(self, path: str) -> int | None:
         """Give the time of a folder's last change; None while the next may get the same time."""
@@ -164,10 +162,26 @@ class Disk:
             waiting += level.folders
         return _sorted(files, folders, strangers)
 
+    def linked_elsewhere(self) -> tuple[str, ...]:
+        """List the files with more links than they have names here."""
+        names: dict[tuple[int, int, int], list[str]] = {}
+        for path, status in self._files():
+            if status.st_nlink > 1:
+                inode = status.st_dev, status.st_ino, status.st_nlink
+                names.setdefault(inode, []).append(printable(path))
+        more = (paths for (_, _, links), paths in names.items() if links > len(paths))
+        return tuple(sorted(path for paths in more for path in paths))
+
     def list_files(self) -> tuple[Entry, ...]:
         """List every regular file. A name that is no path gets escapes: it is only counted."""
+        files = self._files()
+        return tuple(
+            sorted(Entry(printable(p), s.st_size, s.st_mtime_ns // 1_000_000) for p, s in files)
+        )
+
+    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Walk over every regular file; one that goes meanwhile is left out."""
         root, place = os.path.realpath(self._place.root), self._place
-        files: list[Entry] = []
         waiting = [""]
         try:
             while waiting:
@@ -180,33 +194,23 @@ class Disk:
                     raise ArrayNotFoundError(place.uri, "expected a folder, found none") from None
                 with items:
                     for item in items:
-                        path = base + item.name
                         if item.is_dir(follow_symlinks=False):
-                            waiting.append(f"{path}/")
+                            waiting.append(f"{base}{item.name}/")
                         elif item.is_file(follow_symlinks=False):
-                            try:
-                                status = item.stat(follow_symlinks=False)
-                            except FileNotFoundError:
-                                continue
-                            modified_ms = status.st_mtime_ns // 1_000_000
-                            files.append(Entry(printable(path), status.st_size, modified_ms))
+                            with suppress(FileNotFoundError):
+                                yield base + item.name, item.stat(follow_symlinks=False)
         except ArrayNotFoundError:
             raise
         except OSError as cause:
             where = printable(os.path.relpath(cause.filename or root, root))
             problem = f"the disk answered: {cause.strerror or cause}"
             raise StorageError(place.uri_of(where), problem) from cause
-        return tuple(sorted(files))
 
     def list_after(self, path: str, name: str) -> tuple[Entry, ...]:
         """List the files that come after a name; the disk lists all of them for it."""
         after = f"{path}/{name}" if path else name
         files = self.walk(path, sizes=False).files
         return tuple(entry for entry in files if entry.path > after)[:PAGE]
-
-    def can_list_after(self, name: str) -> bool:  # noqa: ARG002 - no name is better than another
-        """Say no: a disk lists whole folders."""
-        return False
 
     @contextmanager
     def _file(self, path: str) -> Generator[tuple[int, os.stat_result]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -179,7 +178,7 @@ def unnamed_file(folder: int, parts: Iterable[bytes]) -> Generator[UnnamedFile]:
 
 def part_name() -> str:
     """Make a name for a file that is not whole; `place.LEFTOVER` knows it again."""
-    return f".chronotile-{secrets.token_hex(8)}.part"
+    return f".chronotile-{os.urandom(8).hex()}.part"
 
 
 def _opened(folder: int) -> tuple[int, str | None]:

@@ -44,10 +44,8 @@ def overlaid(store: Store, files: Mapping[str, bytes], *, without: Collection[st
 def listed(store: Store, entries: Iterable[Entry], folders: Collection[str]) -> Store:
     """Give the same store with a listing that is known, as from an inventory of a bucket.
 
-    Args:
-        store: Where the array is.
-        entries: Its files. A path that ends with a slash says that there is such a folder.
-        folders: The folders whose listing is complete; of others the storage is asked.
+    A path that ends with a slash says that there is such a folder. `folders` are those whose
+    listing is complete; of others the storage is asked.
 
     >>> from chronotile.storage.store import open_store
     >>> known = [Entry("__schema/s", 3), Entry("__fragments/f/")]
@@ -101,6 +99,8 @@ class _Overlay:
         self.check_child, self.newest_ms = below.check_child, below.newest_ms
         self.list_files, self.list_after = below.list_files, below.list_after
         self.can_list_after = below.can_list_after
+        self.linked_elsewhere = below.linked_elsewhere
+        self.keeps_versions = below.keeps_versions
 
     def _added_to(self, path: str, *, deep: bool = False) -> list[Entry]:
         base = f"{path}/" if path else ""

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args, overload
 
-from chronotile.errors import BadNameError, StorageError
+from chronotile.errors import BadNameError, ChronotileError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Scheme: TypeAlias = Literal["file", "s3", "gs", "az", "memory"]
 
@@ -93,9 +93,6 @@ class Names(NamedTuple):
     """The store's `change_time` just before the listing."""
     entries: tuple[Entry, ...] = ()
     """The files again, if the listing gave more than their names."""
-    folder_stamp: int | None = None
-    """A disk's own time of the folder's last change just before the listing, in ns, which no
-    program can set; None while the next change may get the same time, and in a bucket."""
 
 
 class Folder(NamedTuple):
@@ -365,3 +362,32 @@ def check_path(path: str, where: str) -> str:
         shown = text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"
         raise BadNameError(where, f"expected a path below it, found {shown}")
     return path
+
+
+FROM_ENVIRONMENT = "env:"
+"""How the value of an option begins that is the name of an environment variable."""
+
+
+def with_secrets(options: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Give options of a storage, with what the environment of this process has for `env:NAME`.
+
+    So a secret stays where it is: what is sent to another process is the name of its variable.
+
+    Raises:
+        ChronotileError: There is no such variable.
+
+    >>> with_secrets([("region", "eu"), ("session_token", "env:NO_SUCH_NAME")])
+    Traceback (most recent call last):
+    chronotile.errors.ChronotileError: option 'session_token': expected an environment variable \
+NO_SUCH_NAME, found none
+    """
+    found = {}
+    for name, value in options:
+        variable = (
+            value.removeprefix(FROM_ENVIRONMENT) if value.startswith(FROM_ENVIRONMENT) else None
+        )
+        if variable is not None and variable not in os.environ:
+            problem = f"expected an environment variable {variable}, found none"
+            raise ChronotileError(f"option {name!r}", problem)
+        found[name] = value if variable is None else os.environ[variable]
+    return found

@@ -47,9 +47,6 @@ class SideBySide(NamedTuple):
     """The name of the file in each."""
     known_sizes: Mapping[str, int] = {}
     """Path -> size of those that are known: a bucket is not asked for it again."""
-    stamp: int | None = None
-    """The `folder_stamp` of a listing in which all names were folders: while it is the same, none
-    of them has become a link."""
 
     def tails(self, names: Sequence[str], length: int) -> Iterator[Tail | ChronotileError]:
         """Give the last bytes of each file, `length` at most, with its size; or its error."""
@@ -59,12 +56,6 @@ class SideBySide(NamedTuple):
             yield from ahead(lambda name: self._tail(name, length), names, threads)
             return
         try:
-            if self.stamp is not None:
-                tails = _tails_below(beside, names, f"/{self.file}", length)
-                if os.fstat(beside).st_ctime_ns == self.stamp:
-                    pairs = zip(names, tails, strict=True)
-                    yield from (tail or self._tail(name, length) for name, tail in pairs)
-                    return
             for name in names:
                 yield _tail_below(beside, name, self.file, length) or self._tail(name, length)
         finally:
@@ -106,8 +97,6 @@ class SideBySide(NamedTuple):
         return tail if isinstance(tail, ChronotileError) else tail[1]
 
 
-_LEN_SMALL = 1 << 13
-"""A file that is shorter is read as a whole, which tells its size too."""
 _ODD = -1
 """In place of the size of what is no file, or cannot be asked."""
 
@@ -129,52 +118,25 @@ def _sizes_below(beside: int, folders: Sequence[str], file: str) -> list[int]:
             return sizes
 
 
-def _tails_below(beside: int, folders: Sequence[str], file: str, length: int) -> list[Tail | None]:
-    """Read the end of a file in each folder, at once where files are small; None of odd ones."""
-    open_, read, seek, close = os.open, os.pread, os.lseek, os.close
-    found: list[Tail | None] = []
-    are_small = True
-    for folder in folders:
-        try:
-            opened = open_(folder + file, PLAIN_FILE, dir_fd=beside)
-        except OSError:
-            found.append(None)
-            continue
-        try:
-            # A device gives nothing, or as much as one asks for; a folder or a pipe an error. That
-            # a short answer is all, and not a part of it, the size of the file has to say.
-            data = read(opened, _LEN_SMALL, 0) if are_small else b""
-            size = len(data)
-            if 0 < size < _LEN_SMALL and seek(opened, 0, os.SEEK_END) == size:
-                found.append((data[max(size - length, 0) :], size))
-            else:
-                are_small = False  # those of one array are alike
-                found.append(_tail_of(opened, length))
-        except OSError:
-            found.append(None)
-        finally:
-            close(opened)
-    return found
-
-
-def _tail_below(beside: int, folder: str, name: str, length: int) -> Tail | None:
-    """Read the end of a file in a folder; None if either is not what it should be."""
+def _tail_below(beside: int, folder: str, file: str, length: int) -> Tail | None:
+    """Read the end of a file in a folder; None if either is not what it should be, or changes."""
     try:
         inside = os.open(folder, _FOLDER, dir_fd=beside)
     except OSError:
         return None
     try:
-        (tail,) = _tails_below(inside, (name,), "", length)
-        return tail
+        opened = os.open(file, PLAIN_FILE, dir_fd=inside)
+    except OSError:
+        return None
     finally:
         os.close(inside)
-
-
-def _tail_of(file: int, length: int) -> Tail | None:
-    """Read the end of an open file; None if it is none, or changes."""
-    status = os.fstat(file)
-    if not stat.S_ISREG(status.st_mode):
+    try:
+        status = os.fstat(opened)
+        size = status.st_size
+        data = os.pread(opened, length, max(size - length, 0))
+    except OSError:
         return None
-    size = status.st_size
-    data = os.pread(file, length, max(size - length, 0))
-    return (data, size) if len(data) == min(length, size) else None
+    finally:
+        os.close(opened)
+    is_whole = stat.S_ISREG(status.st_mode) and len(data) == min(length, size)
+    return (data, size) if is_whole else None

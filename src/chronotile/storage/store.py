@@ -6,6 +6,7 @@ Knows nothing of what the objects mean, and touches nothing outside the array.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,9 @@ __all__ = [
 READ_LIMIT = 1 << 31
 """Most bytes of an object to read, unless the caller sets another limit."""
 
+_BESIDE = 2000
+"""Most names beside a missing one that are compared with it."""
+
 Hook: TypeAlias = Callable[[str, str], None]
 _NO_HOOK = nullcontext()
 
@@ -90,7 +94,7 @@ class Store:
     """For this room alone."""
 
     def __post_init__(self) -> None:
-        is_local = self.place.local_path is not None
+        is_local = self.place.scheme == "file"
         backend = Disk(self.place) if is_local else Bucket(self.place, self.options, self.retry)
         object.__setattr__(self, "backend", backend)
 
@@ -112,6 +116,24 @@ class Store:
         """Operations that are worth doing at once: 1 on a disk."""
         return self.backend.traits.concurrency
 
+    def near_path(self) -> str | None:
+        """Find the path on this disk that is most like this one, of which nothing is there."""
+        import difflib
+
+        wanted = self.local_path
+        if wanted is None or wanted.exists():
+            return None
+        missing = [one for one in (wanted, *wanted.parents) if not one.exists()][-1]
+        try:
+            beside = [one.name for one in itertools.islice(missing.parent.iterdir(), _BESIDE)]
+        except OSError:
+            return None
+        for name in difflib.get_close_matches(missing.name, beside, n=3):
+            near = missing.parent / name / wanted.relative_to(missing)
+            if near.is_dir():
+                return str(near)
+        return None
+
     @property
     def local_path(self) -> Path | None:
         """The root for programs of this machine; None in a bucket."""
@@ -122,7 +144,7 @@ class Store:
         return self.place.uri_of(path)
 
     def watched(self, on_operation: Hook | None) -> Store:
-        """Give the same store with a hook.
+        """Give the same store with a hook, over the same backend.
 
         >>> seen = []
         >>> store = open_store("memory:doc-hook").watched(lambda *step: seen.append(step))
@@ -130,7 +152,7 @@ class Store:
         >>> seen
         [('put', 'a'), ('put.done', 'a')]
         """
-        return replace(self, on_operation=on_operation)
+        return replace(self, on_operation=on_operation).over(self.backend)
 
     def over(self, backend: Backend) -> Store:
         """Give the same store with another backend; one that is made from it has its own again."""
@@ -203,6 +225,24 @@ class Store:
         """
         with self.step("list", ""):
             return self.backend.list_files()
+
+    def linked_elsewhere(self) -> tuple[str, ...]:
+        """List the files that have a name outside of the root too: hard links, by their count.
+
+        >>> open_store("memory:doc-linked").linked_elsewhere()
+        ()
+        """
+        with self.step("list", ""):
+            return self.backend.linked_elsewhere()
+
+    def keeps_versions(self) -> bool | None:
+        """Tell whether the storage keeps what is replaced or removed; None if it does not say.
+
+        >>> open_store("memory:doc-versions").keeps_versions()
+        False
+        """
+        with self.step("list", ""):
+            return self.backend.keeps_versions()
 
     def measure(self, folders: Collection[str]) -> tuple[Entry, ...]:
         """List the files of some folders with their sizes, and sum up the folders in them.
@@ -434,12 +474,6 @@ class Store:
         with self.step("remove", path):
             self.backend.remove_folders((path, *tree.folders))
 
-    def duplicate(self, names: Mapping[str, str]) -> None:
-        """Give objects second names; in a bucket by copies, which replace existing objects."""
-        from chronotile.storage.transfer import Transfer
-
-        Transfer(self, self).files(names)
-
     def make_folder(self, path: str = "") -> None:
         """Make a folder and those above it, even the root, where folders exist by themselves."""
         self.backend.make_folder(path and self.checked(path))
@@ -502,11 +536,7 @@ def put_compared(store: Store, path: str, data: bytes) -> None:
 
 
 def about_one_object(error: ChronotileError) -> ChronotileError:
-    """Give an error back if it is about one object; raise one of the storage as a whole.
-
-    Raises:
-        StorageError: The storage failed.
-    """
+    """Give an error back if it is about one object; raise one of the storage as a whole."""
     if isinstance(error, MissingObjectError | StrangerError) or not isinstance(error, StorageError):
         return error
     raise error

@@ -6,14 +6,17 @@ a file by another; knows nothing of what the files mean.
 
 On one disk a file gets a hard link, or a copy where the disk gives none, as between two devices.
 Inside one bucket the storage copies by itself. Between storages the bytes go through this process,
-a few at a time.
+a part at a time: many small files at once, and few large ones, so that memory has a bound whatever
+their sizes are. A checksum is taken from the bytes on their way; nothing is read twice.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
@@ -22,13 +25,18 @@ from chronotile.storage.place import ObjectExistsError, check_path
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from chronotile.storage.store import Store
 
 Link: TypeAlias = Literal["hard", "symbolic", "copy"]
 
 _LEN_PART = 1 << 23
+_LEN_SMALL = 1 << 20
+"""A file of at most this size is small."""
+_SMALL_AT_ONCE, _LARGE_AT_ONCE = 8, 4
+"""Files that are on their way at once between disks, which wait for each file that they keep; of
+small files as many as the slower storage is worth."""
 
 
 class Transfer:
@@ -37,7 +45,8 @@ class Transfer:
     >>> from chronotile.storage.store import open_store
     >>> here, there = open_store("memory:doc-transfer/a"), open_store("memory:doc-transfer/b")
     >>> here.put_if_absent("x", b"1")
-    >>> Transfer(here, there).files({"x": "y"})
+    >>> Transfer(here, there).files({"x": "y"})  # one storage copies by itself: no checksum
+    {}
     >>> there.read("y")
     b'1'
     """
@@ -65,38 +74,71 @@ class Transfer:
             whole = os.path.realpath(self._source.place.join(path))
             self._target.backend.link_folder(whole, new)
 
-    def files(self, names: Mapping[str, str]) -> None:
+    def files(
+        self,
+        names: Mapping[str, str],
+        sizes: Mapping[str, int | None] | None = None,
+        on_file: Callable[[], None] | None = None,
+    ) -> dict[str, str]:
         """Give files second names: path in the source -> path in the target.
+
+        Args:
+            names: The files.
+            sizes: Path in the target -> bytes, of those that are known: large ones go few at once.
+            on_file: Called after each file.
+
+        Returns:
+            Path in the target -> SHA-256 of the bytes that went through this process.
 
         Raises:
             ObjectExistsError: Another file has that name.
             MissingObjectError: There is no such file.
         """
+        known = sizes or {}
 
-        def once(path: str) -> None:
+        def once(path: str) -> str | None:
             source, target = self._source.checked(path), self._target.checked(names[path])
             with self._target.step("copy", path):
                 try:
-                    self._once(source, target)
+                    return self._once(source, target, known.get(target))
                 except ObjectExistsError:
                     self._refuse_other(source, target)
+                    return None
 
-        for _ in ahead(once, names, self._target.concurrency):
-            pass
+        large = [path for path in names if (known.get(names[path]) or 0) > _LEN_SMALL]
+        small = [path for path in names if (known.get(names[path]) or 0) <= _LEN_SMALL]
+        taken: dict[str, str] = {}
+        many = max(_SMALL_AT_ONCE, self._source.concurrency, self._target.concurrency)
+        for some, most in ((small, many), (large, _LARGE_AT_ONCE)):
+            threads = 1 if self.links else min(most, len(some))
+            for path, checksum in zip(some, ahead(once, some, threads), strict=True):
+                if checksum is not None:
+                    taken[names[path]] = checksum
+                if on_file is not None:
+                    on_file()
         self._target.backend.settle(tuple(names.values()))
+        return taken
 
-    def _once(self, source: str, target: str) -> None:
+    def _once(self, source: str, target: str, size: int | None) -> str | None:
         here, there = self._source.backend, self._target.backend
         if self._may_take and there.take(here, source, target):
-            return
+            return None
         self.links = False
-        size = here.head(source).size or 0
-        there.put_parts(target, self._parts(source, size), size)
+        size = (here.head(source).size or 0) if size is None else size
+        checksum = hashlib.sha256()
 
-    def _parts(self, source: str, size: int) -> Iterator[bytes]:
-        for start in range(0, size, _LEN_PART):
-            end = min(start + _LEN_PART, size)
-            yield self._source.backend.read_range(source, start, end, size)
+        def parts() -> Iterator[bytes]:
+            for start in range(0, size, _LEN_PART):
+                end = min(start + _LEN_PART, size)
+                part = here.read_range(source, start, end, size)
+                if len(part) != end - start:
+                    problem = f"expected {size} bytes, found {start + len(part)}"
+                    raise StorageError(self._source.uri_of(source), problem)
+                checksum.update(part)
+                yield part
+
+        there.put_parts(target, parts(), size)
+        return checksum.hexdigest()
 
     def _refuse_other(self, source: str, target: str) -> None:
         """Refuse a file that is there already and is another one."""
@@ -115,6 +157,20 @@ class Transfer:
             raise ObjectExistsError(where, "expected no object, found another one")
 
 
+_PREFIX = "chronotile-"
+
+
+def sweep_scratch(inside: str | None = None) -> None:
+    """Remove the temporary folders of processes of this machine that were killed."""
+    for folder in Path(inside or tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with suppress(ValueError, PermissionError):
+            try:
+                os.kill(int(process), 0)
+            except ProcessLookupError:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 class ScratchFolder:
     """A temporary folder that stands for a part of an array; a context manager removes it.
 
@@ -124,8 +180,16 @@ class ScratchFolder:
     True
     """
 
-    def __init__(self) -> None:
-        self.root = tempfile.mkdtemp(prefix="chronotile-")
+    def __init__(self, inside: str | None = None) -> None:
+        """Make it inside of a folder of this machine; by default where temporary files go."""
+        self.root = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=inside)
+
+    @classmethod
+    def at(cls, root: Path) -> Self:
+        """Give a folder of which somebody else takes care."""
+        folder = cls.__new__(cls)
+        folder.root = str(root)
+        return folder
 
     def __enter__(self) -> Self:
         return self
@@ -158,30 +222,32 @@ class ScratchFolder:
     ) -> None:
         """Put a folder of a store here: links to what lies on this disk, copies of other files.
 
-        Args:
-            store: Where it is.
-            folder: Relative to the store.
-            target: Relative to this folder.
-            instead: Files that stand in for those of the same names.
-            without: Files that are not needed: they are not copied. Links cost nothing.
+        `instead` are files that stand in for those of the same names; those of `without` are not
+        copied.
 
         Raises:
             StorageError: A file cannot be read.
         """
         root, own = store.local_path, instead or {}
-        if root is not None and not own:
-            self._path(target).symlink_to(root / folder)
+        if root is not None:
+            self.link(root / folder, target, own)
             return
         names = [entry.path.rpartition("/")[2] for entry in store.list_dir(folder).files]
-        others = [name for name in names if name not in own]
-        if root is not None:
-            for name in others:
-                self._path(f"{target}/{name}").symlink_to(root / folder / name)
-        else:
-            needed = [f"{folder}/{name}" for name in others if name not in without]
-            for path, data in store.view_many(needed):
-                if isinstance(data, ChronotileError):
-                    raise data
-                self.put(f"{target}/{path.rpartition('/')[2]}", bytes(data))
+        needed = [f"{folder}/{name}" for name in names if name not in own and name not in without]
+        for path, data in store.view_many(needed):
+            if isinstance(data, ChronotileError):
+                raise data
+            self.put(f"{target}/{path.rpartition('/')[2]}", bytes(data))
         for name, other in own.items():
+            self.put(f"{target}/{name}", other)
+
+    def link(self, folder: Path, target: str, instead: Mapping[str, bytes] | None = None) -> None:
+        """Put a folder of this machine here, as a link; or its files, if some have a stand-in."""
+        if not instead:
+            self._path(target).symlink_to(folder)
+            return
+        for path in folder.iterdir():
+            if path.name not in instead:
+                self._path(f"{target}/{path.name}").symlink_to(path)
+        for name, other in instead.items():
             self.put(f"{target}/{name}", other)

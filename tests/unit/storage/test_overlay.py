@@ -10,6 +10,7 @@ import pytest
 from chronotile.errors import ArrayNotFoundError, StorageError, TooLargeError
 from chronotile.storage.overlay import listed, overlaid, remembering
 from chronotile.storage.store import Entry, MissingObjectError, Store, open_store
+from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,7 @@ def changes(store: Store) -> tuple[Callable[[], object], ...]:
         lambda: store.exchange("__commits/b.del", b"bb", b"cc"),
         lambda: store.remove(["__commits/a.wrt"]),
         lambda: store.remove_folder("__fragments"),
-        lambda: store.duplicate({"__commits/b.del": "copy"}),
+        lambda: Transfer(store, store).files({"__commits/b.del": "copy"}),
         lambda: store.make_folder("folder"),
     )
 

@@ -36,6 +36,7 @@ from chronotile.storage.store import (
     open_store,
     put_compared,
 )
+from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,8 +98,8 @@ def operations(store: Store) -> dict[str, Callable[[str], object]]:
         "exchange": lambda path: store.exchange(path, b"x", b"y"),
         "remove": lambda path: store.remove(["fine", path]),
         "remove_folder": lambda path: store.remove_folder(path),
-        "duplicate from": lambda path: store.duplicate({path: "target"}),
-        "duplicate to": lambda path: store.duplicate({"fine": path}),
+        "duplicate from": lambda path: Transfer(store, store).files({path: "target"}),
+        "duplicate to": lambda path: Transfer(store, store).files({"fine": path}),
         "child": lambda path: store.child(path),
     }
 
@@ -322,11 +323,11 @@ def test_remove_folder(store: Store) -> None:
 
 def test_duplicate(store: Store) -> None:
     store.put_if_absent("a", b"data")
-    store.duplicate({"a": "q/deep/a"})
+    Transfer(store, store).files({"a": "q/deep/a"})
     assert paths_of(store) == ["a", "q/deep/a"]
     assert store.read("q/deep/a") == b"data"
     with pytest.raises(MissingObjectError):
-        store.duplicate({"never-was": "elsewhere"})
+        Transfer(store, store).files({"never-was": "elsewhere"})
 
 
 def test_hook_sees_every_operation(store: Store) -> None:
@@ -339,7 +340,7 @@ def test_hook_sees_every_operation(store: Store) -> None:
     watched.head("a")
     watched.read("a")
     watched.read_range("a", 0, 1)
-    watched.duplicate({"a": "b"})
+    Transfer(watched, watched).files({"a": "b"})
     watched.remove(["a"])
     watched.child("c").put_if_absent("d", b"")
     with pytest.raises(MissingObjectError):
@@ -520,7 +521,7 @@ def test_links_are_strangers_and_never_followed(disk: Store, tmp_path: Path) -> 
             with pytest.raises(StorageError, match="symbolic link"):
                 operations(disk)[name](path)
     with pytest.raises(StorageError, match="symbolic link"):
-        disk.duplicate({"real/file": "to_folder/file"})
+        Transfer(disk, disk).files({"real/file": "to_folder/file"})
     with pytest.raises(StorageError, match="symbolic link"):
         disk.remove_folder("real")
     assert (root / "real" / "file").read_bytes() == b"inside"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import uuid
 from itertools import product
 from pathlib import Path
@@ -86,6 +88,30 @@ def test_a_file_is_never_replaced(
     with pytest.raises(ObjectExistsError, match="found another one"):
         Transfer(here, there, link).files({"x": "x"})
     assert there.read("x") == b"2"
+
+
+def test_memory_has_a_bound_whatever_the_size_of_a_file(tmp_path: Path) -> None:
+    """Two large files go over at once, in a process that says how much memory it took."""
+    for name in "ab":
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(96 << 20)
+    work = f"""
+import resource
+from chronotile.storage.store import open_store
+from chronotile.storage.transfer import Transfer
+here, there = open_store({str(tmp_path)!r}), open_store({str(tmp_path / "copy")!r})
+there.make_folder()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+names = dict(zip("ab", "xy"))
+taken = Transfer(here, there, "copy").files(names, dict.fromkeys("xy", 96 << 20))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(len(set(taken.values())), after - before >> 10)
+"""
+    call = [sys.executable, "-c", work]
+    done = subprocess.run(call, check=True, capture_output=True, text=True)
+    checksums, grown_mib = map(int, done.stdout.split())
+    assert checksums == 1
+    assert grown_mib < 64
 
 
 def test_a_disk_that_gives_no_link_gets_a_copy(
