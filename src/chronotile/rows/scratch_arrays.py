@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
+from chronotile.format.commit_files import FIRST_WITH_COMMITS
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK, SCHEMA
 from chronotile.format.names import format_name, new_name, parse_name, version_of
+from chronotile.format.schema import decode_schema
 from chronotile.history.read_footers import FooterReader
 from chronotile.rows.engine import (
     COMPLETED,
@@ -38,12 +40,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from chronotile.format.names import Name
     from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.snapshot import Snapshot
 
 _LAST_UUID = "f" * 32
-_FAR = 1 << 62
+FAR = 1 << 62
 """A time after every other."""
 _FIRST_WITH_DUPLICATES = 5
 _AT_DUPLICATES = 4
@@ -72,13 +75,9 @@ def bare_array(
             for its own, if any. Its name may lie about the times (F4): here it has another.
         fields: The fields to read, besides coordinates; all if left out. Of a bucket's fragments,
             files with other attributes are not copied.
-
-    Raises:
-        NoEngineError: The engine is not installed.
-        StorageError: The storage failed.
     """
     log, merged = at.log, metadata or {}
-    table, store, history = log.history.table, log.storage, log.history
+    table, store, history = log.history.table, log.store, log.history
     with ScratchFolder() as scratch:
         names = {row: _name(table.name(row), merged) for row in rows}
         unread = {}
@@ -104,21 +103,64 @@ def bare_array(
             yield engine
 
 
+def put_lone_fragment(
+    scratch: ScratchFolder,
+    log: Log,
+    folder: str,
+    name: Name,
+    items: Sequence[SchemaFile],
+    *,
+    metadata: bytes | None = None,
+    every_version: bool = False,
+    unread: Collection[str] = (),
+) -> bool:
+    """Put one fragment into an empty scratch array, wherever its folder is, and commit it.
+
+    Args:
+        scratch: The scratch array.
+        log: The array that the schemas are from.
+        folder: The fragment's folder, relative to the array.
+        name: The name that it gets.
+        items: The schemas; the last one is in force.
+        metadata: The metadata that stands in for its own.
+        every_version: Let the engine give every cell that was written at a place.
+        unread: Files that nobody is going to read.
+
+    Returns:
+        True if the schemas are encrypted.
+    """
+    for made in (COMMITS, FRAGMENTS, SCHEMA):
+        scratch.make_folder(made)
+    instead = None if metadata is None else {METADATA: metadata}
+    if version_of(name) < FIRST_WITH_COMMITS:
+        scratch.take(log.store, folder, name.text, instead, unread)
+        scratch.put(f"{name.text}.ok", b"")
+    else:
+        scratch.take(log.store, folder, f"{FRAGMENTS}/{name.text}", instead, unread)
+        put_writes(scratch, [name.text])
+    for path in log.history.listing.enumerations:
+        scratch.put(path, log.store.read(path))
+    encrypted = False
+    for item in items:
+        data, encrypted = _schema_bytes(log, item, every_version=every_version)
+        scratch.put(item.path, data)
+    if len(items) > 1:
+        scratch.put(f"{SCHEMA}/{format_name(FAR, FAR, _LAST_UUID, None)}", data)
+    return encrypted
+
+
 def unread_files(
     log: Log, fragments: Collection[str], fields: Collection[str]
 ) -> dict[str, frozenset[str]]:
     """Find the files that a read of some fields has no need of, by fragment.
 
     Of a fragment whose footer cannot be read, every file is needed.
-
-    Raises:
-        StorageError: The storage failed.
     """
     schemas = [item.schema for item in log.history.schemas if item.schema is not None]
     if {field.name for schema in schemas for field in schema.attributes} <= {*fields}:
         return {}
     unread = {}
-    for name, stored in FooterReader(log.storage, log.history).read(fragments):
+    for name, stored in FooterReader(log.store, log.history).read(fragments):
         if not isinstance(stored, ChronotileError):
             others = {field.name for field in stored.schema.attributes} - {*fields}
             files = stored.footer.cell_files
@@ -141,10 +183,7 @@ class StagedFragment(NamedTuple):
 def stage_fragment(at: Snapshot, columns: Sequence[pa.Array], moment: int) -> StagedFragment:
     """Let the engine write rows at a moment, aside.
 
-    Args:
-        at: The array; the rows have its schema.
-        columns: The rows as stored, a column for each field of the schema.
-        moment: The time of the fragment.
+    The columns are the rows as stored, one for each field of the schema.
 
     Raises:
         EngineError: The engine refused.
@@ -152,7 +191,7 @@ def stage_fragment(at: Snapshot, columns: Sequence[pa.Array], moment: int) -> St
     log = at.log
     with ScratchFolder() as scratch:
         for enumeration in log.history.listing.enumerations:
-            scratch.put(enumeration, log.storage.read(enumeration))
+            scratch.put(enumeration, log.store.read(enumeration))
         data, encrypted = _schema_bytes(log, at.schema_file)
         scratch.put(at.schema_file.path, data)
         scratch.make_folder(COMMITS)
@@ -180,33 +219,47 @@ def _name(name: str, merged: Collection[str]) -> str:
     if name not in merged:
         return name
     parsed = parse_name(name)
-    return format_name(0, _FAR, parsed.uuid, parsed.version)
+    return format_name(0, FAR, parsed.uuid, parsed.version)
 
 
 def _put_commits(log: Log, scratch: ScratchFolder, names: Mapping[int, str]) -> None:
     table = log.history.table
     for folder in (COMMITS, SCHEMA):
         scratch.make_folder(folder)
-    lines = []
+    writes = []
     for row, name in names.items():
-        if table.uris.ext[row] == OK:
-            if not table.path(row).endswith(".tdb"):
-                scratch.put(f"{name}.ok", b"")
-        else:
-            lines.append(f"{COMMITS}/{name}.wrt\n")
-    if lines:
-        version = max(table.version(row) for row in names)
-        scratch.put(f"{COMMITS}/{new_name(0, _FAR, version)}.con", "".join(lines).encode())
+        if table.uris.ext[row] != OK:
+            writes.append(name)
+        elif not table.path(row).endswith(".tdb"):
+            scratch.put(f"{name}.ok", b"")
+    if writes:
+        put_writes(scratch, writes)
+
+
+def put_writes(scratch: ScratchFolder, names: Sequence[str]) -> None:
+    """Commit fragments of a scratch array, by one file."""
+    version = max(version_of(parse_name(name)) for name in names)
+    lines = "".join(f"{COMMITS}/{name}.wrt\n" for name in names)
+    scratch.put(f"{COMMITS}/{new_name(0, FAR, version)}.con", lines.encode())
 
 
 def _schema_bytes(log: Log, item: SchemaFile, *, every_version: bool = False) -> tuple[bytes, bool]:
     """Return the file of a schema, with duplicates if wanted, and whether it is encrypted."""
-    data = log.storage.read(item.path)
-    tile = tiles.decode(data, item.path, key=log.history.key)
-    version = item.schema.version if item.schema else 0
-    if every_version and version >= _FIRST_WITH_DUPLICATES:
-        payload = bytearray(tile.payload)
-        payload[_AT_DUPLICATES] = 1
-        key = log.history.key if tile.encrypted else None
-        data = tiles.encode(bytes(payload), version=version, key=key)
-    return data, tile.encrypted
+    data, key = log.store.read(item.path), log.history.key
+    encrypted = tiles.decode(data, item.path, key=key).encrypted
+    return with_duplicates(data, item.path, key) if every_version else data, encrypted
+
+
+def with_duplicates(data: bytes, where: str, key: bytes | None) -> bytes:
+    """Return the file of a schema with duplicates allowed: a read then gives every cell.
+
+    A schema of a dense array, and one of a version without duplicates, stays as it is.
+    """
+    tile = tiles.decode(data, where, key=key)
+    schema = decode_schema(tile.payload, where)
+    if schema.dense or schema.version < _FIRST_WITH_DUPLICATES:
+        return data
+    payload = bytearray(tile.payload)
+    payload[_AT_DUPLICATES] = 1
+    own = key if tile.encrypted else None
+    return tiles.encode(bytes(payload), version=schema.version, key=own)
