@@ -181,7 +181,7 @@ def test_a_newer_version_of_a_tile_is_read_as_the_engine_reads_it() -> None:
 @pytest.mark.parametrize(
     ("data", "found"),
     [
-        (b"__commits/a.wrt", "expected an end of line, found the end"),
+        (b"__commits/a.wrt", "expected an end of line, found the file's end"),
         (b"__commits/a.txt\n", "'__commits/a.txt'"),
         (b"\n", "''"),
         (b".ok\n", "'.ok'"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.fleet_drivers import publish
 from support.fleets import FleetMaker, age, make_template
-from support.stored_tables import stored
+from support.stored_tables import as_read, stored
 
 import chronotile as ct
 from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
@@ -45,7 +45,7 @@ def assert_as_a_plain_loop(root: Path, out: str, storage: dict[str, str]) -> Non
         rows = [ArrayTables(ct.open_log(one)).table(name).to_pylist() for one in arrays]
         plain = sorted(repr(row) for part in rows for row in part)
         newest = stored(f"{out}/{name}", storage)
-        for table in (newest, pinned[name].to_pyarrow_table()):
+        for table in (newest, as_read(pinned[name].to_pyarrow_table())):
             assert sorted(map(repr, table.select(schema.names).to_pylist())) == plain, name
     listed = stored(f"{out}/{LAST}", storage)["array"].to_pylist()
     assert sorted(listed) == sorted(map(str, arrays))

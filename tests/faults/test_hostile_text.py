@@ -207,6 +207,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=odd_texts)
 @example(text=NASTY)
+@example(text="--")
 def test_no_text_leaves_as_it_is(text: str, template: Path, root: Path) -> None:
     shutil.rmtree(root)
     hostile = Hostile(template, root, text)
@@ -220,7 +221,8 @@ def test_no_text_leaves_as_it_is(text: str, template: Path, root: Path) -> None:
             status, styled, _ = run(*command)
         assert status == piped
         assert settled(STYLE.sub("", styled)) == settled(out), "only styles are added"
-        status, out, err = run(*command, "--json")
+        # Not at the end: a text may be the "--" after which nothing is an option.
+        status, out, err = run(command[0], "--json", *command[1:])
         assert status == piped
         assert not hidden(out + err), command
         assert isinstance(json.loads(out or err), list | dict)

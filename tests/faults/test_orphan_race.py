@@ -121,13 +121,13 @@ def test_a_copy_that_goes_all_the_same_stops_the_change(
     age = {"orphans": True, "whole_orphans": True, "orphan_age": ANY_AGE}
 
     def vacuum() -> None:
-        assert ct.vacuum(uri, mode="fragment-meta", **age).steps  # type: ignore[arg-type]
+        assert ct.vacuum(uri, mode="fragment-meta", **age).steps
 
     with pytest.raises(ct.ChronotileError, match=r"found it removed|expected a copy of"):
         change.run(crossed(uri, vacuum, at))
     assert not errors(change.array)
     assert change.array.answer(*NOW) == before
-    ct.vacuum(uri, mode="fragment-meta", **age)  # type: ignore[arg-type]
+    ct.vacuum(uri, mode="fragment-meta", **age)
     change.run(open_store(uri))
     assert change.array.answer(*NOW) == change.wanted
 
@@ -188,7 +188,7 @@ def test_copies_in_a_bucket_have_a_time_of_their_own(s3: S3Server, bucket: str) 
 
     def vacuum() -> None:
         options = {"storage_options": s3.options, "mode": "fragment-meta"}
-        notes.extend(ct.vacuum(array.uri, whole_orphans=True, **options).notes)  # type: ignore[arg-type]
+        notes.extend(ct.vacuum(array.uri, whole_orphans=True, **options).notes)
 
     store = crossed(array.uri, vacuum, "commit", s3.options)
     Array(store).restore(15, record=False)

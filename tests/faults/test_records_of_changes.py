@@ -41,8 +41,8 @@ COMMAND = "from chronotile.cli import main; main(['vacuum', sys.argv[1]])"
 FLEET = """
 from chronotile.fleet.options import Options
 from chronotile.fleet.maintenance import maintain
-from chronotile.fleet.policy import Rule
-rule = Rule(consolidate="commits", vacuum="commits")
+from chronotile.fleet.policy import PolicyRule
+rule = PolicyRule(consolidate="commits", vacuum="commits")
 maintain(sys.argv[1], Options(), rule, dry_run=False)
 """
 
@@ -88,7 +88,7 @@ def test_a_command_that_is_killed(array: Path, capsys: pytest.CaptureFixture[str
     assert loose(array) == set()
     after = documents(records)
     assert len(after) == 3, "and one of the consolidation"
-    (done,) = (one for name, one in after.items() if name.endswith("-vacuum-done.json"))
+    (done,) = (one for name, one in after.items() if name.endswith("-vacuum-final.json"))
     assert removed(done) == before - gone
     (failed,) = (one for name, one in after.items() if name.endswith("-vacuum-failed.json"))
     assert failed["id"] == begun["id"]

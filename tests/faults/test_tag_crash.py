@@ -15,7 +15,8 @@ from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
 from support.verbs import add_tag, tag_dataset
 
-from chronotile.dataset.open_dataset import open_dataset
+from chronotile.dataset.open_dataset import dataset_at
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     import pathlib
@@ -112,7 +113,7 @@ def test_a_tag_of_a_group(
     make_group(folder)
     what = 'tag_group {"name": "v1", "at": 10}'
     if command == "untag":
-        tag_dataset(open_dataset(str(folder)), "v1", at=10)
+        tag_dataset(dataset_at(open_store(str(folder))), "v1", at=10)
         what = 'untag_group {"name": "v1"}'
     files, place = read_all(folder), put("group")
     place.reset(files)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import tiledb
+from support.array_places import OnDisk, read_all
 from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
 
 from chronotile.array import Array
 from chronotile.change.operations import list_operations, unfinished_copies
 from chronotile.check.findings import RefusedError
+from chronotile.errors import ChronotileError
+from chronotile.format.timestamps import now_ms
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -216,6 +221,38 @@ def test_writes_with_the_schema_of_a_publication_do_not_hold_its_undo(
     assert_tidy(made)
 
 
+def test_a_killed_undo_below_later_writes_brings_the_schema_of_before_back(
+    killed: Crasher, tmp_path: Path
+) -> None:
+    """Files of the restored schema stay: a write uses the one that a publication brought."""
+    attrs = [tiledb.Attr(name, dtype=np.int32) for name in ("a", "b")]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    then = now_ms()
+    array.write_raw(then, x=[1], a=[1], b=[1])
+    time.sleep(0.002)
+    array.evolve(drop="b")
+    restored = opened(array).restore(then).operation or ""
+    staging = EngineArray(tmp_path / "staging").create(attrs=attrs)
+    staging.write_raw(now_ms(), x=[2], a=[2], b=[2])
+    opened(array).publish(staging.uri)
+    array.write_raw(now_ms(), x=[3], a=[3], b=[3])
+    opened(array).undo()
+    files = read_all(array.folder)
+    assert array.answer() == ((1, 1, 1), (3, 3, 3))
+    for at in range(1, 40):
+        place = OnDisk(tmp_path / str(at))
+        place.reset(files)
+        there = place.array
+        died, _ = killed.run("undo {}", there.uri, die_at=at)
+        if states(there)[restored] != "undone" or "begun" in states(there).values():
+            opened(there).undo()
+        assert there.answer() == ((1, 1), (3, 3)), f"killed at {at}"
+        if not died:
+            assert at > 4
+            return
+    raise AssertionError("it never ended")
+
+
 def test_a_change_comes_and_goes_any_number_of_times(made: EngineArray) -> None:
     made.delete(30, "a >= 3")
     handle = opened(made)
@@ -272,3 +309,108 @@ def test_a_killed_apply_of_an_update_that_was_applied_is_taken_back(
         if not died:
             return
     raise AssertionError("it never ended")
+
+
+def test_a_killed_restore_that_writes_rows_leaves_nothing(killed: Crasher, tmp_path: Path) -> None:
+    """Its fragments, its `.con` and its `.vac` were in no record."""
+    for step in range(1, 60):
+        array = EngineArray(tmp_path / f"array{step}").create()
+        array.write(10, {1: 1, 2: 2})
+        array.write(20, {3: 3})
+        before = seen(array)
+        died, _ = killed.run('rewrite {"to": 10}', array.uri, die_at=step)
+        if not died:
+            break
+        opened(array).tag("next", at=10, record=False)  # settles it
+        assert "begun" not in states(array).values()
+        if "done" in states(array).values():
+            opened(array).undo()
+        assert {window: rows[:-1] for window, rows in seen(array).items()} == {
+            window: rows[:-1] for window, rows in before.items()
+        }, step
+        assert_tidy(array)
+    assert step > 6
+
+
+def test_merged_metadata_is_not_taken_out_once_the_engine_has_vacuumed(made: EngineArray) -> None:
+    for value in (1, 2):
+        key(made, value)
+    opened(made).consolidate("array-meta")
+    made.vacuum("array_meta")
+    before = seen(made)
+    with pytest.raises(RefusedError, match="a vacuum was there, and it is final"):
+        opened(made).undo()
+    assert seen(made) == before
+
+
+def test_rows_of_an_update_do_not_show_after_a_restore_to_before_them(made: EngineArray) -> None:
+    made.write(30, {7: 5})
+    opened(made).update("a == 5", ["a=50"], at=40, experimental=True)
+    opened(made).restore(10)
+    before = made.answer()
+    report = opened(made).apply()
+    assert made.answer() == before
+    assert any("a restore since hides all that it touches" in note for note in report.notes)
+    opened(made).undo()
+    assert opened(made).apply().rows == {"rewritten": 1}
+    assert (50, 7) in made.answer()
+
+
+def test_an_undelete_behind_a_replay_finds_the_delete_that_counts(made: EngineArray) -> None:
+    made.delete(25, "a == 1")
+    made.write(30, {5: 5})
+    made.delete(35, "a == 5")
+    first, second = (name.removesuffix(".del") for name in made.files("__commits", "*.del"))
+    opened(made).undelete(second)  # everything is replayed without it, and the first comes again
+    assert not opened(made).undelete(second).steps
+    opened(made).undelete(first)
+    everything = ((1, 1), (20, 2), (3, 3), (40, 4), (5, 5))
+    assert made.answer() == everything
+    again = opened(made).undelete(first)
+    assert not again.steps
+    assert "brought back the rows" in again.notes[-1]
+    opened(made).undo()
+    opened(made).undo()
+    assert made.answer() == everything[1:4]
+
+
+def test_an_undelete_for_ever_that_was_killed_can_be_run_again(
+    killed: Crasher, tmp_path: Path
+) -> None:
+    for step in range(1, 20):
+        array = EngineArray(tmp_path / f"array{step}").create()
+        array.write(10, {1: 1})
+        array.delete(20, "a == 1")
+        (name,) = (file.removesuffix(".del") for file in array.files("__commits", "*.del"))
+        what = f'undelete {{"name": "{name}", "ever": true}}'
+        died, _ = killed.run(what, array.uri, die_at=step)
+        if not died:
+            break
+        if "done" not in states(array).values():
+            try:
+                opened(array).undelete(name, ever=True)
+            except ChronotileError as error:
+                assert "it had done everything" in error.problem  # noqa: PT017 (it may succeed)
+        assert array.answer() == ((1, 1),), step
+    assert step > 3
+
+
+def test_rows_that_a_purge_took_are_counted(made: EngineArray) -> None:
+    opened(made).delete("a >= 20", at=30)
+    made.write(40, {9: 9})
+    made.consolidate("fragments", sm__consolidation__purge_deleted_cells="true")
+    made.vacuum("fragments")
+    (name,) = (file.removesuffix(".del") for file in made.files("__commits", "*.del"))
+    with pytest.raises(RefusedError, match="found 2 rows lost: a purge took them"):
+        opened(made).undelete(name)
+
+
+def test_each_way_back_says_how_many_rows_it_touches(made: EngineArray) -> None:
+    opened(made).delete("a >= 20", at=30)
+    (name,) = (file.removesuffix(".del") for file in made.files("__commits", "*.del"))
+    assert opened(made).undelete(name, dry_run=True).rows == {"restored": 2}
+    assert opened(made).undelete(name, dry_run=True, ever=True).rows == {"restored": 2}
+    assert opened(made).restore(10, dry_run=True).rows["hidden"] == 2
+    staging = EngineArray(made.folder.with_name("staging")).create()
+    staging.write(50, {5: 5, 6: 6, 7: 7})
+    assert opened(made).publish(staging.uri, dry_run=True).rows == {"published": 3}

@@ -1,7 +1,7 @@
 """Clone: a new array that shows what an open of another one shows.
 
 In: an array, a window, commits to leave out, an empty place. Out: an array there that every TileDB
-program opens, and a report. Writes nothing to the source.
+program opens, and a report. The source gets a record of the clone, where it can be written.
 
 The clone has the fragments that the window sees, as links or copies; one `.con` with their commits;
 the deletes and updates in force, and the metadata of the window; all schemas and enumerations. The
@@ -16,16 +16,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chronotile.change.consolidate import wanted_order
+from chronotile.change.executor import execute
+from chronotile.change.operations import note_copy, operation_of
 from chronotile.change.past_state import Past, State
-from chronotile.change.plan import Report, Source, Step, put
+from chronotile.change.plan import Plan, Report, Source, Stage, Step, put
 from chronotile.change.repair import harmless_tiles, row_words
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
+from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     ConRecord,
@@ -45,7 +47,6 @@ from chronotile.format.kinds import (
 from chronotile.format.names import format_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
-from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.visibility.rules import Rules, visible_metadata
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Op
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
-    from chronotile.storage.store import Entry, Store
+    from chronotile.storage.store import Store
 
 _FOLDERS = (COMMITS, FRAGMENTS, FRAGMENT_META, LABELS, META, SCHEMA, ENUMERATIONS)
 """What the engine expects in an array on a disk, even if it is empty."""
@@ -97,97 +98,98 @@ def clone(
     if first > last:
         problem = f"expected a window that ends after it starts, found {first} and {last}"
         raise ChronotileError(here.uri, problem)
-    plan = make_plan(here, history, (first, last), frozenset(without))
+    making = _Making(here, Transfer(here, there, link), link)
+    making.array(here, history, (first, last), frozenset(without))
+    plan = Plan(
+        command="clone", array=there.uri, stages=tuple(making.stages), notes=tuple(making.notes)
+    )
     _refuse_others(there, plan)
-    transfer = Transfer(here, there, link)
-    if not dry_run:
-        _run(plan, transfer, here, there, link)
-    steps, notes = tuple(plan.steps(transfer, link)), tuple(plan.notes)
-    return Report("clone", there.uri, dry_run=dry_run, steps=steps, notes=notes)
+    if dry_run:
+        return plan.report()
+    for folder in ("", *making.folders):
+        there.make_folder(folder)
+    report = execute(there, plan)
+    note_copy(here, there, "clone")
+    return report
 
 
-class Parts(NamedTuple):
-    """All that a clone consists of."""
+class _Making:
+    """Plans the clone of an array, and of the arrays of its dimension labels."""
 
-    folders: dict[str, tuple[Entry, ...]]
-    """Fragment's folder -> its files."""
-    small: dict[str, str]
-    """Metadata and enumerations: path in the source -> path in the clone."""
-    schemas: tuple[tuple[str, str], ...]
-    """Schemas: path in the source -> path in the clone, in the order of the puts."""
-    sizes: dict[str, int | None]
-    """Bytes of these files, by their paths in the source."""
-    puts: tuple[Step, ...]
-    labels: dict[str, Parts]
-    """Folder of a dimension label's array -> the plan of its clone."""
-    notes: list[str]
+    def __init__(self, root: Store, transfer: Transfer, link: Link) -> None:
+        self._root, self._link = root, link
+        self._op: Op = "link" if transfer.links else "copy"
+        self.stages: list[Stage] = []
+        self.folders: list[str] = []
+        self.notes: list[str] = []
 
-    def paths(self) -> Iterator[str]:
-        """Every file of the clone."""
-        for files in self.folders.values():
-            yield from (entry.path for entry in files)
-        yield from self.small.values()
-        yield from (new for _, new in self.schemas)
-        yield from (step.path for step in self.puts)
-        for folder, plan in self.labels.items():
-            yield from (f"{folder}/{path}" for path in plan.paths())
-
-    def steps(self, transfer: Transfer, link: Link) -> Iterator[Step]:
-        """Give the steps, one for each fragment."""
-        op: Op = "link" if transfer.links else "copy"
-        for folder, files in self.folders.items():
-            count = len(files)
-            total = sum(entry.size or 0 for entry in files)
-            reason = count_text(count, "file")
-            source = Source(None, {}, {entry.path: entry.size for entry in files})
-            yield Step(op=op, path=folder, size=total, reason=reason, source=source)
-        op = "copy" if link == "symbolic" else op
-        for path in self.small:
-            size = self.sizes.get(path)
-            yield Step(op=op, path=path, size=size, reason="visible at the window")
-        yield from self.puts
-        for folder, plan in self.labels.items():
-            for step in plan.steps(transfer, link):
-                yield replace(step, path=f"{folder}/{step.path}")
-        for path, new in self.schemas:
-            size = self.sizes.get(path)
-            yield Step(op=op, path=new, size=size, reason=f"the schema {path}")
-
-
-def make_plan(
-    store: Store, history: History, window: tuple[int, int], without: frozenset[str]
-) -> Parts:
-    """Plan the clone of an array, and of the arrays of its dimension labels."""
-    rules = Rules(history)
-    _refuse_unknown(history, without)
-    past = Past(store, rules)
-    past.refuse_lost(window[1], window[0])
-    state = past.at(*window, without=without, strict=False)
-    notes = [f"{name} is left out: it is committed, and gone" for name in state.lost]
-    stand_ins = _stand_ins(store, rules, state, notes)
-    meta = visible_metadata(history, *window)
-    small = {f"{META}/{name.text}": f"{META}/{name.text}" for name in meta}
-    small |= {path: path for path in history.listing.enumerations}
-    return Parts(
-        folders={part.folder: store.list_prefix(part.folder, sizes=True) for part in state.parts},
-        small=small,
-        schemas=_schemas(history, state),
-        sizes={
+    def array(
+        self,
+        store: Store,
+        history: History,
+        window: tuple[int, int],
+        without: frozenset[str] = frozenset(),
+        prefix: str = "",
+    ) -> None:
+        """Plan one array, which lies at `prefix` below the first."""
+        rules = Rules(history)
+        _refuse_unknown(history, without)
+        past = Past(store, rules)
+        past.refuse_lost(window[1], window[0])
+        state = past.at(*window, without=without, strict=False)
+        notes = [f"{name} is left out: it is committed, and gone" for name in state.lost]
+        stand_ins = _stand_ins(store, rules, state, notes)
+        meta = [f"{META}/{name.text}" for name in visible_metadata(history, *window)]
+        sizes = {
             entry.path: entry.size
             for folder in ("", SCHEMA, ENUMERATIONS, META)
             for entry in store.list_dir(folder, sizes=True).files
-        },
-        puts=tuple(_commits(history, state, stand_ins)),
-        labels={
-            folder: _plan_below(store.child(folder), window, history.key)
-            for folder in store.list_dir(LABELS).folders
-        },
-        notes=notes,
-    )
+        }
+        steps = [self._folder(store, prefix, part.folder) for part in state.parts]
+        steps += [
+            self._file(prefix, path, path, sizes.get(path), "visible at the window")
+            for path in (*meta, *history.listing.enumerations)
+        ]
+        commits = _commits(history, state, stand_ins)
+        steps += [replace(step, path=prefix + step.path) for step in commits]
+        self.folders += [prefix + folder for folder in _FOLDERS]
+        self._stage("files", steps)
+        for folder in store.list_dir(LABELS).folders:
+            inner = store.child(folder)
+            read = read_history(inner, key=history.key)
+            self.array(inner, read, window, prefix=f"{prefix}{folder}/")
+        schemas = [
+            self._file(prefix, path, new, sizes.get(path), f"the schema {path}")
+            for path, new in _schemas(history, state)
+        ]
+        self._stage("the schema in force", schemas[:1])
+        self._stage("other schemas", schemas[1:])
+        self.notes += notes if not prefix else []
 
+    def _stage(self, name: str, steps: list[Step]) -> None:
+        self.stages.append(Stage(name=name, seen="an open fails", steps=tuple(steps)))
 
-def _plan_below(store: Store, window: tuple[int, int], key: bytes | None) -> Parts:
-    return make_plan(store, read_history(store, key=key), window, frozenset())
+    def _folder(self, store: Store, prefix: str, folder: str) -> Step:
+        """Link or copy a fragment."""
+        files = store.list_prefix(folder, sizes=True)
+        whole = self._link == "symbolic"
+        names = [prefix + entry.path for entry in files]
+        source = Source(
+            self._root,
+            {prefix + folder: prefix + folder} if whole else dict(zip(names, names, strict=True)),
+            {prefix + entry.path: entry.size for entry in files},
+            link=self._link,
+        )
+        total = sum(entry.size or 0 for entry in files)
+        reason = count_text(len(files), "file")
+        return Step(op=self._op, path=prefix + folder, size=total, reason=reason, source=source)
+
+    def _file(self, prefix: str, path: str, new: str, size: int | None, reason: str) -> Step:
+        """Link or copy a file; no file of its own is a symbolic link."""
+        link: Link = "copy" if self._link == "symbolic" else self._link
+        op: Op = "copy" if self._link == "symbolic" else self._op
+        source = Source(self._root, {prefix + path: prefix + new}, {prefix + new: size}, link=link)
+        return Step(op=op, path=prefix + new, size=size, reason=reason, source=source)
 
 
 def _refuse_unknown(history: History, without: frozenset[str]) -> None:
@@ -253,61 +255,13 @@ def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> 
         yield put(uri, tile, "in force at the window")
 
 
-def _refuse_others(there: Store, plan: Parts) -> None:
+def _refuse_others(there: Store, plan: Plan) -> None:
     """Refuse a place with other files; those of a broken-off clone may stay."""
     try:
         found = {entry.path for entry in there.list_files()}
     except ArrayNotFoundError:
         return
-    others = sorted(found - set(plan.paths()))
+    sources = [step.source.sizes if step.source else (step.path,) for step in plan.steps]
+    others = sorted(path for path in found.difference(*sources) if operation_of(path) is None)
     if others:
         raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
-
-
-def _run(plan: Parts, transfer: Transfer, here: Store, there: Store, link: Link) -> None:
-    try:
-        _carry_out(plan, transfer, here, there, link)
-    except MissingObjectError as cause:
-        problem = "expected it to stay, found it gone: the source is changing; try again"
-        raise ChangedError(cause.where, problem) from cause
-
-
-def _carry_out(plan: Parts, transfer: Transfer, here: Store, there: Store, link: Link) -> None:
-    transfer.make_root(_FOLDERS)
-    small = Transfer(here, there, "copy") if link == "symbolic" else transfer
-    sizes: dict[str, int | None] = {}
-    for folder, files in plan.folders.items():
-        if link == "symbolic":
-            transfer.folder(folder, folder)
-        else:
-            transfer.files({entry.path: entry.path for entry in files})
-            sizes |= {entry.path: entry.size for entry in files}
-    small.files(plan.small)
-    for step in plan.puts:
-        _put_again(there, step)
-    for folder, inner in plan.labels.items():
-        source, target = here.child(folder), there.at(there.place.child(folder))
-        _run(inner, Transfer(source, target, link), source, target, link)
-    _compare_sizes(there, sizes)
-    for path, new in plan.schemas:
-        small.files({path: new})
-
-
-def _compare_sizes(there: Store, sizes: Mapping[str, int | None]) -> None:
-    """List the copied files, and compare their sizes."""
-    if not sizes:
-        return
-    found = {entry.path: entry.size for entry in there.list_prefix(FRAGMENTS, sizes=True)}
-    for path, size in sizes.items():
-        if path.startswith(f"{FRAGMENTS}/") and found.get(path) != size:
-            problem = f"expected the {size} bytes that were copied, found {found.get(path)}"
-            raise StorageError(there.uri_of(path), problem)
-
-
-def _put_again(store: Store, step: Step) -> None:
-    """Put a file; one that a clone which was broken off has put is no error."""
-    try:
-        put_compared(store, step.path, step.data)
-    except ObjectExistsError:
-        if store.read(step.path, limit=len(step.data) * 2 + 1) != step.data:
-            raise

@@ -43,7 +43,7 @@ from chronotile.change.sound_array import array_version, sealing_key, sound_hist
 from chronotile.check.engine_open_cost import FIRST_BY_NAME, consolidated_fragments, open_cost
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import NEWER
-from chronotile.errors import ArrayNotFoundError, ChangedError
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     ConRecord,
@@ -60,10 +60,9 @@ from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, time_order
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.history.con_files import commit_ids, encode_rows
-from chronotile.history.footer_files import FooterFile, read_consolidated
 from chronotile.history.fragment_facts import NamedFragments
 from chronotile.history.listing import list_array
-from chronotile.history.read_footers import FooterReader, own_footers
+from chronotile.history.read_footers import FooterFile, FooterReader, read_consolidated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -252,7 +251,6 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
 
     Raises:
         KeyNeededError: The array is encrypted, and there is no key.
-        StorageError: The storage failed.
     """
     visible = _visible_with_footer(rules)
     wanted = visible.only(pa.array(visible.version <= NEWEST_VERSION))
@@ -266,16 +264,20 @@ def plan_footers(store: Store, history: History, rules: Rules) -> FootersPlan:
     names = frozenset(wanted.name.to_pylist())
     if latest.keys() == names:
         return FootersPlan(notes=left_out, fragments=names)
-    footers, errors = own_footers(FooterReader(store, history), wanted.name, wanted.version)
-    notes = tuple(f"{n} is left out of the .meta: {one.problem}" for n, one in errors.items())
-    notes += left_out
-    if errors:
+    footers, notes = {}, list[str]()
+    for name, found in FooterReader(store, history).read(wanted.name.to_pylist(), own=True):
+        if isinstance(found, ChronotileError):
+            notes.append(f"{name} is left out of the .meta: {found.problem}")
+        else:
+            footers[name] = found.raw
+    if notes:
         names = frozenset(footers)
         wanted = wanted.only(pc.is_in(wanted.name, value_set=pa.array([*names], pa.string())))
+    notes += left_out
     if not footers or footers == latest:
-        return FootersPlan(notes=notes, fragments=names)
+        return FootersPlan(notes=tuple(notes), fragments=names)
     times = int(wanted.t1.min()), int(wanted.t2.max())
-    return FootersPlan((_step(store, history, footers, times, key=key),), notes, names)
+    return FootersPlan((_step(store, history, footers, times, key=key),), tuple(notes), names)
 
 
 def _visible_with_footer(rules: Rules) -> NamedFragments:
@@ -360,11 +362,7 @@ def requests_of_opens(
 ) -> tuple[int, int] | None:
     """Count the requests of an open before and after steps; None if a `.meta` cannot be opened.
 
-    Args:
-        store: Where the array is.
-        rules: The rules, applied to what was read of it.
-        steps: The change.
-        footers: The fragments whose footers a new `.meta` among the steps holds.
+    `footers` are the fragments whose footers a new `.meta` among the steps holds.
     """
     planned = tuple(steps)
     held = consolidated_fragments(store, rules.history) if planned else None

@@ -25,7 +25,7 @@ from chronotile.conditions.text import field_name, to_text
 from chronotile.conditions.tree import Condition, fields, flatten, leaves, negate
 from chronotile.conditions.truth import asks_for_null
 from chronotile.conditions.update_values import parse_assignments, update_values
-from chronotile.errors import KeyNeededError
+from chronotile.errors import KeyNeededError, shell_word
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import new_name
@@ -63,8 +63,8 @@ def plan_delete(
     removed = also_removes(stored, target.schema)
     text = to_text(predicate, target.schema)
     if removed and not allow_null_loss:
-        problem = f"{_ONLY_ASKED}; it also removes {'; '.join(removed)}"
-        raise RefusedError(text, f"{problem} (--allow-null-loss permits it)")
+        problem = f"this delete also removes the {'; the '.join(removed)}; nothing was changed"
+        raise RefusedError(store.uri, f"{problem}; to delete them too, add --allow-null-loss")
     older = target.older_rows(stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
     notes += [f"leaves {rows}" for rows in also_keeps(stored, target.schema)]
@@ -83,9 +83,11 @@ def plan_update(
     allow_older_loss: bool = False,
 ) -> Plan:
     """Plan an update commit; see `Handle.update`."""
-    effect = "the engine takes an update for a delete: the rows disappear, no value is set"
+    effect = "TileDB treats an update as a delete: it hides the rows and sets no value"
     if not experimental:
-        raise RefusedError(store.uri, f"{effect} (--experimental permits it)")
+        hint = f"and chronotile apply {shell_word(store.uri)} then writes the rows"
+        problem = f"{effect}; nothing was changed; --experimental writes it all the same, {hint}"
+        raise RefusedError(store.uri, problem)
     target = _Target(store, key, at, any_time=any_time)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)
@@ -121,7 +123,9 @@ class _Target:
     def _refuse_unfit(self) -> None:
         where, version = self.store.uri, self.schema.version
         if self.schema.dense:
-            raise RefusedError(where, "expected a sparse array, found a dense one: no deletes")
+            raise RefusedError(
+                where, "the array is dense: TileDB deletes rows only in sparse arrays"
+            )
         if version < FIRST_WITH_DELETES:
             found = f"found {version}; upgrade it with the engine first"
             raise RefusedError(

@@ -19,6 +19,7 @@ from chronotile.change import operations
 from chronotile.change.plan import FOLDERS, Report, lasting
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, ChronotileError, StorageError
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 from chronotile.storage.transfer import Transfer
 
@@ -26,10 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from chronotile.change.operations import Operation, Who
-    from chronotile.change.plan import Before, Plan, Stage, Step
+    from chronotile.change.plan import Before, Plan, Seen, Source, Stage, Step
     from chronotile.check.findings import Finding
     from chronotile.storage.store import Store
+    from chronotile.storage.transfer import Link
 
+_LISTED_SINGLY = 16
+"""Up to this many copied folders, list each by itself."""
 ATTEMPTS = 3
 """How often to plan a change that somebody else disturbs."""
 
@@ -44,6 +48,7 @@ def execute(
     exclusive: bool = False,
     again: Callable[[], Plan] | None = None,
     before: Before = None,
+    on_file: Callable[[], None] | None = None,
 ) -> Report:
     """Carry out a plan.
 
@@ -57,6 +62,7 @@ def execute(
         exclusive: Other such changes are refused until this one has ended.
         again: Plans the change once more, if somebody else changed the same files meanwhile.
         before: Called with the planned steps, before anything is written.
+        on_file: Called after each file that is copied.
 
     Raises:
         ChangedError: Somebody else changes the same files; try again.
@@ -66,7 +72,15 @@ def execute(
         return replace(plan.report(), dry_run=False)
     if before is not None:
         before(plan.report())
-    run = Execution(store, plan, who, operation=operation, numbers=numbers, exclusive=exclusive)
+    run = Execution(
+        store,
+        plan,
+        who,
+        operation=operation,
+        numbers=numbers,
+        exclusive=exclusive,
+        on_file=on_file,
+    )
     for attempt in range(1, ATTEMPTS + 1):
         try:
             run.advance()
@@ -108,13 +122,14 @@ class Execution:
         operation: Operation | None = None,
         numbers: Mapping[tuple[str, str], int] | None = None,
         exclusive: bool = False,
+        on_file: Callable[[], None] | None = None,
     ) -> None:
         """Write down what is about to happen, unless somebody else keeps the record."""
-        self.store, self.who = store, who
+        self.store, self.who, self._on_file = store, who, on_file
         self._begun: Operation | None = None
         if operation is None and who is not None:
             # Files that are put and removed again are named too: a killed run may leave them.
-            planned = replace(plan.report(), steps=plan.steps)
+            planned = replace(plan.report(), steps=plan.steps, facts={})
             self._begun = operations.begin(store, planned, who, exclusive=exclusive)
         operation = operation or self._begun
         # Without a record there is no way back, but what goes out is kept all the same.
@@ -128,9 +143,12 @@ class Execution:
         """Begin at the first stage of a plan."""
         self.plan = plan
         self.done: list[Step] = []
+        self.checksums: dict[str, str] = {}
         self.notes: list[str] = [*plan.losses, *plan.notes]
         self.findings: list[Finding] = [*plan.findings]
         self.added: list[str] = [*plan.added]
+        self.hidden: list[str] = [*plan.hidden]
+        self._recorded: list[Step] = [*plan.steps]
         self._next = 0
 
     def report(self) -> Report:
@@ -142,6 +160,8 @@ class Execution:
             notes=tuple(self.notes),
             findings=tuple(self.findings),
             added=tuple(self.added),
+            checksums=self.checksums,
+            hidden=tuple(self.hidden),
             quarantine=self.store.uri_of(self.quarantine) if self.kept else None,
             operation=None if self._begun is None else self._begun.id,
         )
@@ -179,7 +199,7 @@ class Execution:
                     operations.give_up(self._begun)
                 raise
         if self._begun is not None and self.who is not None:
-            operations.end(self.store, self._begun, report, self.who)
+            operations.end(self.store, self._begun, report, self.who, report.state)
         return report
 
     def _run(self, stage: Stage) -> None:
@@ -189,17 +209,28 @@ class Execution:
             if seen is None:
                 continue
             self._do(seen.steps)
+            self._write_down(seen)
             for other in seen.stages:
                 self._run(other)
             leave |= seen.leave
             self.notes += seen.notes
             self.added += seen.added
+            self.hidden += seen.hidden
             if seen.findings is not None:
                 self.findings = [*seen.findings]
         self._do([step for step in stage.steps if step.path not in leave])
         for folder in stage.folders:
             if folder not in leave:
                 self.store.remove_folder(folder)
+
+    def _write_down(self, seen: Seen) -> None:
+        """Add the steps that a look has found to the record, before they begin."""
+        fresh = [step for stage in seen.stages for step in stage.steps]
+        if not fresh or self._begun is None or self.who is None:
+            return
+        self._recorded = [step for step in self._recorded if step.path not in seen.leave] + fresh
+        planned = replace(self.plan.report(), steps=tuple(self._recorded), facts={})
+        operations.go_on(self.store, self._begun, planned, self.who)
 
     def _do(self, steps: Sequence[Step]) -> None:
         for op, some in groupby(steps, key=lambda step: step.op):
@@ -208,11 +239,13 @@ class Execution:
                 self.store.remove(step.path for step in batch)
                 self.done += batch
                 continue
+            if op in FOLDERS:
+                self.checksums |= _copy(self.store, batch, self._on_file)
+                self.done += batch
+                continue
             for step in batch:
                 if op == "put":
                     self._put(step)
-                elif op in FOLDERS:
-                    _copy(self.store, step)
                 elif op == "replace":
                     self._replace(step)
                 else:
@@ -238,9 +271,10 @@ class Execution:
         return f"{self.quarantine}/{number:04}-{step.path.rpartition('/')[2]}"
 
     def _replace(self, step: Step) -> None:
-        """Exchange the content of a file in one step; the quarantine keeps what was there."""
-        with suppress(ObjectExistsError):
-            put_compared(self.store, self._kept(step), step.old)
+        """Exchange the content of a file in one step; the quarantine keeps the old, if asked."""
+        if step.keep:
+            with suppress(ObjectExistsError):
+                put_compared(self.store, self._kept(step), step.old)
         self.store.exchange(step.path, step.old, step.data)
 
     def _move(self, step: Step) -> None:
@@ -268,34 +302,95 @@ class Execution:
         self.store.remove_folder(step.path)
 
 
-def _copy(store: Store, step: Step) -> None:
-    source = step.source
-    assert source is not None
-    for path, data in source.content.items():
-        # No commit names the folder yet: a run that was broken off may have left another file.
-        try:
-            store.put_if_absent(path, data)
-        except ObjectExistsError:
-            store.remove([path])
-            store.put_if_absent(path, data)
-    if source.store is not None:
-        _transfer(source.store, store, source.names)
-    _compare(store, step.path, source.sizes)
+def _copy(
+    store: Store, steps: Sequence[Step], on_file: Callable[[], None] | None
+) -> dict[str, str]:
+    """Copy folders and files, many files at once, and compare the sizes of folders.
+
+    Returns:
+        Path -> SHA-256 of the bytes that went through this process.
+    """
+    checksums: dict[str, str] = {}
+    at_hand: list[tuple[Step, str, bytes]] = []
+    taken: dict[tuple[Store, Link], list[Source]] = {}
+    for step in steps:
+        source = step.source
+        assert source is not None
+        at_hand += [(step, path, data) for path, data in source.content.items()]
+        if source.store is not None:
+            taken.setdefault((source.store, source.link), []).append(source)
+    for _ in ahead(lambda one: _write(store, *one), at_hand, store.concurrency):
+        pass
+    for (other, link), sources in taken.items():
+        if link == "symbolic":  # of whole folders
+            transfer = Transfer(other, store, link)
+            for old, new in (pair for source in sources for pair in source.names.items()):
+                transfer.folder(old, new)
+            continue
+        names = {old: new for source in sources for old, new in source.names.items()}
+        sizes = {path: size for source in sources for path, size in source.sizes.items()}
+        checksums |= _transfer(other, store, names, sizes, link, on_file)
+    folders = [
+        step
+        for step in steps
+        if step.source and step.source.link != "symbolic" and step.fragment_files is not None
+    ]
+    listed = None
+    if len(folders) > _LISTED_SINGLY:
+        parents = sorted({step.path.rpartition("/")[0] for step in folders})
+        listed = [entry for parent in parents for entry in store.list_prefix(parent, sizes=True)]
+    found: dict[str, dict[str, int | None]] = {step.path: {} for step in folders}
+    for entry in listed or ():
+        folder = entry.path.rpartition("/")[0]
+        if folder in found:
+            found[folder][entry.path] = entry.size
+    for step in folders:
+        assert step.source is not None
+        _compare(store, step.path, step.source.sizes, found=found[step.path] if listed else None)
+    return checksums
 
 
-def _transfer(source: Store, target: Store, names: Mapping[str, str]) -> None:
+def _write(store: Store, step: Step, path: str, data: bytes) -> None:
+    """Put a file that is at hand; one that a run which was broken off has put is no error."""
     try:
-        Transfer(source, target).files(names)
+        store.put_if_absent(path, data)
+    except ObjectExistsError:
+        if store.read(path, limit=len(data) * 2 + 1024) == data:
+            return
+        if step.fragment_files is None:
+            problem = "expected to be the one who writes it, found another; try again"
+            raise ChangedError(store.uri_of(path), problem) from None
+        # No commit names the folder yet: a run that was broken off may have left another file.
+        store.remove([path])
+        store.put_if_absent(path, data)
+
+
+def _transfer(
+    source: Store,
+    target: Store,
+    names: Mapping[str, str],
+    sizes: Mapping[str, int | None] | None = None,
+    link: Link = "hard",
+    on_file: Callable[[], None] | None = None,
+) -> dict[str, str]:
+    try:
+        return Transfer(source, target, link).files(names, sizes, on_file)
     except MissingObjectError as cause:
         problem = "expected it to stay, found it gone: the array is changing; try again"
         raise ChangedError(cause.where, problem) from cause
 
 
 def _compare(
-    store: Store, folder: str, sizes: Mapping[str, int | None], *, more: bool = False
+    store: Store,
+    folder: str,
+    sizes: Mapping[str, int | None],
+    *,
+    more: bool = False,
+    found: Mapping[str, int | None] | None = None,
 ) -> None:
     """Compare the sizes of copied files with what they should be; there may be more of them."""
-    found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+    if found is None:
+        found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
     judged = {path: size for path, size in found.items() if path in sizes} if more else found
     if judged != dict(sizes):
         files = count_text(len(found), "file")

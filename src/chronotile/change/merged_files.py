@@ -251,10 +251,6 @@ def _of_group(
 def plan_metadata(store: Store, known: MergeFolder) -> Merge | str | None:
     """Plan one file for the metadata that an open at any later time sees.
 
-    Args:
-        store: Where the array, or the group, is.
-        known: Its metadata.
-
     Returns:
         The merge; or, in words, why there can be none; None if there is nothing to merge.
 

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-from chronotile.change.plan import FOLDERS, json_text
+from chronotile.change.plan import FOLDERS, Report, json_text
 from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
@@ -34,7 +34,7 @@ from chronotile.storage.place import StrangerError, is_path
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 
 if TYPE_CHECKING:
-    from chronotile.storage.store import Store
+    from chronotile.storage.store import Entry, Store
 
 
 _FOREIGN_MS = 3_600_000
@@ -42,7 +42,8 @@ _FOREIGN_MS = 3_600_000
 
 _OLD_MS = 90 * 24 * 3_600_000
 """Records that are older than this are merged into one file."""
-_MERGED = "-merged.json"
+MERGED = "-merged.json"
+"""How the name of a file ends that holds many records."""
 _LONGEST = 1 << 28
 """The most bytes of a record."""
 
@@ -56,6 +57,10 @@ _LATER = {state: rank for rank, state in enumerate(("begun", "failed", "done", "
 _NAME = re.compile(
     r"(?P<time>\d{8}T\d{6}\.\d{3}Z)-(?P<id>[0-9a-f]{8})-(?P<command>[a-z-]+)-(?P<state>[a-z]+)\.json"
 )
+
+
+COPIES = ("clone", "replicate")
+"""Commands that make a copy elsewhere: the record in each place names the other."""
 
 
 class Who(NamedTuple):
@@ -120,6 +125,28 @@ def unfinished_copies(store: Store) -> dict[str, str]:
     return copies
 
 
+def old_quarantine(store: Store) -> dict[str, list[Entry]]:
+    """List the files in the quarantine that a vacuum may remove, by their folder.
+
+    They are of operations that are final or older than 90 days. Folders without an operation are
+    as old as their files.
+    """
+    known = {one.id: one for one in list_operations(store)}
+    oldest = now_ms() - _OLD_MS
+    folders: dict[str, list[Entry]] = {}
+    with suppress(StrangerError):  # something else is there
+        for entry in store.list_prefix(QUARANTINE, sizes=True):
+            folder = "/".join(entry.path.split("/")[:3])
+            folders.setdefault(folder, []).append(entry)
+    found = {}
+    for folder, entries in folders.items():
+        one = known.get(folder.rpartition("/")[2])
+        at_ms = max(e.modified_ms or now_ms() for e in entries) if one is None else one.at_ms
+        if at_ms < oldest or (one is not None and one.state == "final"):
+            found[folder] = entries
+    return found
+
+
 def stamp(at_ms: int) -> str:
     """Write a moment as part of a file's name.
 
@@ -166,7 +193,7 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
     except StrangerError:  # something else is there: no record can be written either
         return ()
     for name in names:
-        if name.endswith(_MERGED):
+        if name.endswith(MERGED):
             merged = f"{OPERATIONS}/{name}"
             for document in _read_merged(store, merged):
                 newest[str(document.get("id"))] = _merged_operation(document, merged)
@@ -195,7 +222,7 @@ def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
 def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
     where = store.uri_of(operation.path)
     document = read_json(data, where, "a record")
-    if operation.path.endswith(_MERGED):
+    if operation.path.endswith(MERGED):
         fitting = [one for one in _records(document, where) if one["id"] == operation.id]
         document = fitting[0] if fitting else {}
     if document.get("id") != operation.id:
@@ -218,18 +245,19 @@ def _records(document: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 def _is_record(document: Mapping[str, Any]) -> bool:
     """Tell whether a document says all that the name of its own file would."""
     try:
-        path = _path_of(document)
+        path = path_of(document)
     except (KeyError, TypeError, ChronotileError):
         return False
     return operation_of(path) is not None
 
 
-def _path_of(document: Mapping[str, Any]) -> str:
+def path_of(document: Mapping[str, Any]) -> str:
+    """Name the file of a record."""
     return _path(document["id"], to_ms(document["time"]), document["command"], document["state"])
 
 
 def _merged_operation(document: Mapping[str, Any], path: str) -> Operation:
-    found = operation_of(_path_of(document))
+    found = operation_of(path_of(document))
     assert found is not None  # see `_is_record`
     return found._replace(path=path)
 
@@ -237,17 +265,17 @@ def _merged_operation(document: Mapping[str, Any], path: str) -> Operation:
 def merge_older(store: Store) -> None:
     """Merge the records that are older than 90 days into one file."""
     names = store.list_names(OPERATIONS).files
-    before = [f"{OPERATIONS}/{name}" for name in names if name.endswith(_MERGED)]
+    before = [f"{OPERATIONS}/{name}" for name in names if name.endswith(MERGED)]
     known = [one for one in list_operations(store) if one.at_ms < now_ms() - _OLD_MS]
     old = [one for one in known if one.state != "begun"]
-    loose = [one for one in old if not one.path.endswith(_MERGED)]
+    loose = [one for one in old if not one.path.endswith(MERGED)]
     if len(loose) < 2 and len(before) < 2:
         return
     documents = []
     for one in old:
         with suppress(BadFileError):  # what cannot be read stays where it is
             documents.append(read_operation(store, one))
-    path = f"{OPERATIONS}/{stamp(old[0].at_ms)}-{secrets.token_hex(4)}{_MERGED}"
+    path = f"{OPERATIONS}/{stamp(old[0].at_ms)}-{secrets.token_hex(4)}{MERGED}"
     _put(store, path, {"records": documents})
     ids = {document["id"] for document in documents}
     store.remove([*before, *(one.path for one in loose if one.id in ids)])
@@ -287,21 +315,10 @@ def _list(document: Mapping[str, Any], name: str, kind: type, where: str) -> lis
     return found
 
 
-def describe_operations(store: Store) -> list[dict[str, Any]]:
-    """Tell the operations of an array or a group, the newest first, as `--json` prints them."""
-    inner = ("added", "group")
-    return [
-        {name: value for name, value in record.items() if name not in inner}
-        for record in tell_operations(store)
-    ]
-
-
 def tell_operations(store: Store) -> list[dict[str, Any]]:
-    """Read the operations of an array or a group, the newest first, for `log`.
+    """Read the operations of an array or a group, the newest first, as `--json` prints them.
 
-    Each is as `--json` prints it, with the commits that it added, and the operation of a group that
-    it is a part of. A record that cannot be read is told as far as its name goes, with the problem
-    as its message.
+    Of a record that cannot be read there is what its name says, with the problem as its message.
     """
     known = list_operations(store)
     first = first_file(store) if known else None
@@ -371,9 +388,23 @@ class Told(Protocol):
         """Give the JSON report."""
 
 
-def _this_process() -> dict[str, Any]:
+def this_process() -> dict[str, Any]:
+    """Give the machine and the number of this process, for a record."""
     host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
     return {"host": host, "pid": os.getpid()}
+
+
+def runs_here(process: object) -> bool:
+    """Tell whether a process of a record is one of this machine, and runs."""
+    if not isinstance(process, Mapping) or process.get("host") != this_process()["host"]:
+        return False
+    try:
+        os.kill(int(process["pid"]), 0)
+    except (ProcessLookupError, KeyError, ValueError, TypeError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 _GIVEN_UP: set[str] = set()
@@ -390,17 +421,20 @@ def may_be_running(operation: Operation, document: Mapping[str, Any]) -> bool:
     if operation.id in _GIVEN_UP:
         return False
     process = document.get("process")
-    if not isinstance(process, Mapping):
-        return False
-    if process.get("host") != _this_process()["host"]:
+    if isinstance(process, Mapping) and process.get("host") != this_process()["host"]:
         return now_ms() - operation.at_ms < _FOREIGN_MS
-    try:
-        os.kill(int(process["pid"]), 0)
-    except (ProcessLookupError, KeyError, ValueError, TypeError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+    return runs_here(process)
+
+
+def note_copy(here: Store, there: Store, command: str, message: str | None = None) -> None:
+    """Write down in both places that one is a copy of the other, where they can be written."""
+    who = Who(message=message, options={"source": here.uri, "target": there.uri})
+    for store in (here, there):
+        id_, report = secrets.token_hex(4), Report(command, store.uri, dry_run=False, steps=())
+        path = _path(id_, report.at_ms, command, "final")
+        operation = Operation(id_, report.at_ms, command, "final", path)
+        with suppress(ChronotileError):
+            _put(store, path, _document(operation, report, who, first_file(store)))
 
 
 def begin(store: Store, planned: Told, who: Who, *, exclusive: bool = False) -> Operation:
@@ -418,13 +452,27 @@ def begin(store: Store, planned: Told, who: Who, *, exclusive: bool = False) -> 
         _path(id_, planned.at_ms, planned.command, "begun"),
     )
     document = _document(operation, planned, who, first_file(store))
-    document |= {"process": _this_process(), "exclusive": exclusive}
+    document |= {"process": this_process(), "exclusive": exclusive}
     try:
         _put(store, operation.path, document)
     except ChronotileError:
         give_up(operation)  # the storage may have taken it all the same
         raise
     return operation
+
+
+def go_on(store: Store, operation: Operation, planned: Told, who: Who) -> None:
+    """Write down what else is about to happen, in the record of an operation that was begun.
+
+    Raises:
+        StorageError: The record cannot be written.
+        ChangedError: Somebody has settled the operation: it must not go on.
+    """
+    old = store.read(operation.path, limit=_LONGEST)
+    before = read_json(old, store.uri_of(operation.path), "a record")
+    kept = {name: before[name] for name in ("process", "exclusive", "time") if name in before}
+    document = _document(operation, planned, who, before.get("schema")) | kept
+    store.exchange(operation.path, old, json_text(document).encode())
 
 
 def end(
@@ -447,8 +495,11 @@ def end(
 def _document(operation: Operation, report: Told, who: Who, first: str | None) -> dict[str, Any]:
     document = report.to_dict()
     # A moved array takes its records along: they say nothing of where it was.
-    for name in ("array", "group", "dry_run", "quarantine", "restore", "operation"):
-        document.pop(name, None)
+    for part in (document, *document.get("members", ())):
+        place = str(part.get("group") or part.get("array"))
+        part["notes"] = [note.replace(place, "ARRAY") for note in part.get("notes", ())]
+        for name in ("array", "group", "dry_run", "quarantine", "restore", "operation"):
+            part.pop(name, None)
     head: dict[str, Any] = {
         "id": operation.id,
         "command": operation.command,
@@ -478,6 +529,6 @@ def change_state(store: Store, operation: Operation, state: State, **more: Any) 
     path = _path(operation.id, operation.at_ms, operation.command, state)
     with suppress(ObjectExistsError):  # somebody else does the same, or was killed at it
         put_compared(store, path, json_text(document).encode())
-    if path != operation.path and not operation.path.endswith(_MERGED):
+    if path != operation.path and not operation.path.endswith(MERGED):
         store.remove([operation.path])
     return operation._replace(state=state, path=path)

@@ -65,12 +65,8 @@ def find_orphans(
 ) -> tuple[tuple[Orphan, ...], tuple[str, ...]]:
     """Find the orphans that are old enough to go, and notes on those that stay.
 
-    Args:
-        store: Where the array is.
-        history: What was read of it.
-        rules: The rules applied to it.
-        older_than_ms: The newest file of an orphan must have appeared at this moment or before.
-        whole: Whether fragments go that lack nothing but a commit.
+    The newest file of an orphan must have appeared at `older_than_ms` or before; with `whole`,
+    fragments go too that lack nothing but a commit.
 
     Raises:
         RefusedError: A `.con` may have been cut: a fragment that looks like an orphan may be

@@ -50,6 +50,13 @@ class PastFragment(NamedTuple):
     """Bytes of all its files; None where its footer cannot tell."""
 
 
+def count_cells(parts: Iterable[PastFragment]) -> int | None:
+    """Add up the cells of fragments; None if a footer cannot tell."""
+    counts = [part.cells for part in parts]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 class PastDelete(NamedTuple):
     """A delete or an update of a state."""
 

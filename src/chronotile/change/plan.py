@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Finding
     from chronotile.storage.store import Store
+    from chronotile.storage.transfer import Link
 
 Op: TypeAlias = Literal["put", "write", "link", "copy", "replace", "remove", "move"]
 Before: TypeAlias = "Callable[[Report], None] | None"
@@ -52,6 +53,8 @@ class Source(NamedTuple):
     """Path in the array -> bytes."""
     content: Mapping[str, bytes] = {}
     """Path in the array -> content, of files that are at hand."""
+    link: Link = "hard"
+    """How the files are taken over on one disk."""
 
 
 def at_hand(content: Mapping[str, bytes]) -> Source:
@@ -74,14 +77,19 @@ class Step:
     old: bytes = field(default=b"", repr=False, compare=False)
     """The content that a replacement expects to find."""
     source: Source | None = field(default=None, repr=False, compare=False)
-    """The files of a folder that is copied, or moved into the quarantine."""
+    """The files of a folder that is copied, or moved into the quarantine; or one file, which has
+    the path of the step."""
+    keep: bool = field(default=True, compare=False)
+    """Whether the quarantine keeps the old content of a replacement."""
     may_vanish: bool = field(default=False, compare=False)
     """Another maintainer may remove the file at once, for a later one that holds the same."""
 
     @property
     def fragment_files(self) -> int | None:
         """The number of files of a whole fragment, 0 if nobody knows it yet; else None."""
-        return None if self.source is None else len(self.source.sizes)
+        if self.source is None or self.path in self.source.sizes:
+            return None
+        return len(self.source.sizes)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON form, with all that an undo needs to recognise the file."""
@@ -91,7 +99,7 @@ class Step:
             "size": self.size,
             "reason": self.reason,
         }
-        if self.source is not None:
+        if self.source is not None and self.fragment_files is not None:
             start = len(self.path) + 1
             document["files"] = {path[start:]: size for path, size in self.source.sizes.items()}
         elif self.op in ("put", "replace", "move"):
@@ -111,6 +119,8 @@ class Seen(NamedTuple):
     notes: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     """URIs of commits that the change adds, and that the plan did not know."""
+    hidden: tuple[str, ...] = ()
+    """Names of fragments that the change hides, and that the plan did not know."""
     findings: tuple[Finding, ...] | None = None
     """What is wrong now, in place of what the plan knew; None if the look was not for that."""
 
@@ -162,6 +172,8 @@ class Plan:
     """Rows that the change touches, by what happens to them; empty if nobody counted."""
     engine_open_requests: tuple[int, int] | None = None
     """Requests that an engine's open costs in a bucket, before and after; None if not known."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts for the JSON report of a dry run."""
     at_ms: int = field(default_factory=now_ms)
 
     @property
@@ -185,6 +197,7 @@ class Plan:
             hidden=self.hidden,
             undoes=self.undoes,
             engine_open_requests=self.engine_open_requests,
+            facts=self.facts,
         )
 
 
@@ -194,7 +207,7 @@ def lasting(steps: Sequence[Step]) -> tuple[Step, ...]:
     >>> there = put("a", b"", "stands in")
     >>> gone = Step(op="remove", path="a", size=0, reason="no longer needed")
     >>> lasting((there, put("b", b"", "stays"), gone))
-    (Step(op='put', path='b', size=0, reason='stays', may_vanish=False),)
+    (Step(op='put', path='b', size=0, reason='stays', keep=True, may_vanish=False),)
     """
     last = {step.path: step.op for step in steps}
     puts = {step.path for step in steps if step.op == "put"}
@@ -238,11 +251,27 @@ class Report:
     """The id of the operation that keeps the record."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows that the change touches, by what happens to them; empty if nobody counted."""
+    certificate: Mapping[str, Any] = field(default_factory=dict)
+    """Of an erasure: what was read, and what is left; no record has it."""
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    """Path -> SHA-256 of a file that was copied through this process, taken on its way."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further facts of a plan."""
+
+    @property
+    def has_steps(self) -> bool:
+        """Return True if anything is, or was, to be done."""
+        return bool(self.steps)
+
+    @property
+    def state(self) -> Literal["done", "final"]:
+        """The state of the change once it is done: what removed files is final."""
+        return "final" if any(step.op == "remove" for step in self.steps) else "done"
 
     @property
     def can_be_undone(self) -> bool:
         """Return True if there is something to undo, and a way to do it."""
-        return bool(self.steps) and all(step.op != "remove" for step in self.steps)
+        return bool(self.steps) and self.state == "done"
 
     def __repr__(self) -> str:
         # A delete says in its only step what it deletes.
@@ -282,23 +311,23 @@ class Report:
             document["operation"] = self.operation
         if self.rows:
             document["rows"] = dict(self.rows)
+        if self.checksums:
+            document["sha256"] = dict(self.checksums)
         if self.added:
             document["added"] = list(self.added)
         if self.hidden:
             document["hidden"] = list(self.hidden)
         if self.undoes is not None:
             document["undoes"] = self.undoes
+        if self.dry_run:
+            document |= self.facts
         if self.quarantine is not None:
             document |= {"quarantine": self.quarantine, "restore": self.restore}
-        return document
+        return document | dict(self.certificate)
 
     def to_json(self) -> str:
         """Give the JSON report as text."""
         return json_text(self.to_dict())
-
-    def begun_json(self) -> str:
-        """Give the JSON report of steps that are about to begin."""
-        return json_text({"state": "begun", **self.to_dict()})
 
     def summary(self) -> str:
         """Count the steps in one line.

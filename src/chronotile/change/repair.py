@@ -57,6 +57,7 @@ from chronotile.errors import (
     KeyNeededError,
     UnsupportedFilterError,
     WrongKeyError,
+    shell_word,
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
@@ -245,8 +246,8 @@ class Mender:
     ) -> None:
         self.history, self.rules, self.health = rules.history, rules, health
         self.harmless = harmless
-        self.swapped: set[str] = set()
-        """URIs of deletes that get the harmless tile."""
+        self.swapped: dict[str, bytes] = {}
+        """URIs of deletes that get another tile: the harmless one, as a rule."""
         self.accept_loss = accept_loss
         self.version = max(array_version(self.history), FIRST_WITH_COMMITS)
         self.mending = Mending()
@@ -303,6 +304,20 @@ class Mender:
         self._mend_all_cons()
         return self.mending
 
+    def exchange(self, new: Mapping[str, bytes | None], reason: str) -> Mending:
+        """Give deletes, by URI, other tiles in all files that hold them; None takes one out."""
+        for uri, tile in new.items():
+            if tile is None:
+                self.dropped[uri] = reason
+            else:
+                self.swapped[uri] = tile
+            if self._is_loose(uri) and tile is None:
+                self.mending.moves[uri] = reason
+            elif self._is_loose(uri) and tile is not None:
+                self.mending.replace(uri, tile, reason, reason)
+        self._mend_all_cons()
+        return self.mending
+
     def _mend_all_cons(self) -> None:
         for number, source in enumerate(self.history.table.sources):
             if not source.loose:
@@ -349,7 +364,7 @@ class Mender:
         elif not self.harmless:
             self._keep_applied(commit.source, code, reason, applied)
         else:
-            self.swapped.add(uri)
+            self.swapped[uri] = self._stand_in(uri)
             words = row_words(self.rules, commit.name, applied)
             self.mending.notes.append(f"{uri} is replaced by one that matches no row: {words}")
             if self._is_loose(uri):
@@ -407,7 +422,7 @@ class Mender:
 
     def _drop(self, uri: str, reason: str) -> None:
         self.dropped[uri] = reason
-        self.mending.notes.append(f"{uri} is taken out: what it deleted comes back")
+        self.mending.notes.append(f"{uri} is taken out: the rows that it hid become visible again")
         if self._is_loose(uri):
             self.mending.moves[uri] = reason
 
@@ -453,7 +468,7 @@ class Mender:
                 continue
             if self._is_loose(uri) or uri in self.dropped or not is_commit_line(uri):
                 continue
-            tile = self._stand_in(uri) if uri in self.swapped else self._intact(uri)
+            tile = self.swapped.get(uri) or self._intact(uri)
             if tile is not None and uri not in self.mending.puts:
                 reason = "its file, which the engine looks for when it consolidates commits"
                 self.mending.put(uri, tile, reason)
@@ -482,7 +497,7 @@ class Mender:
                 changed = True
                 continue
             if uri in self.swapped:
-                tile, changed = self._stand_in(uri), True
+                tile, changed = self.swapped[uri], True
             elif tile is not None and not is_newer(uri) and not _opens(tile, self.history.key):
                 tile, changed = self._intact(uri), True
                 if tile is None:
@@ -517,12 +532,19 @@ class Mender:
                 kept[uri] = tile
                 self.mending.notes.append(f"{path} was cut in its last entry, which was {uri}")
                 return True
-        found = f"{len(fits)} fit" if tail.rpartition("/")[2] else "none of the name is left"
-        message = f"the last entry was cut after {tail!r}: {found}, so nobody can tell which it was"
+        close = (
+            "; no commit file begins with this name"
+            if not fits
+            else f"; {len(fits)} commits begin so"
+        )
+        message = f"its last entry was cut after {tail!r}{close if tail.rpartition('/')[2] else ''}"
         if self.accept_loss:
             self.mending.notes.append(f"{path}: {message}; it is left out")
             return True
-        self.mending.left.append(finding(self.history.array, "con-truncated", path, message))
+        hint = "chronotile repair {array} --accept-loss leaves that entry out"
+        array, code = self.history.array, "con-truncated"
+        message = f"cannot be repaired: {message}; {hint.format(array=shell_word(array))}"
+        self.mending.left.append(finding(array, code, path, message, hint=hint))
         return False
 
     def _mend_ign(self, path: str) -> None:
@@ -565,7 +587,7 @@ class Mender:
         """Move a file that a new one replaces, for the first reason that is known."""
         reasons = [f"{item.code}: {item.message}" for item in self.damage if item.path == path]
         reasons += [why for uri, why in self.dropped.items() if self._is_in_con(uri)]
-        reasons += [f"{uri} breaks reads" for uri in self.swapped if self._is_in_con(uri)]
+        reasons += [f"{uri} has another content" for uri in self.swapped if self._is_in_con(uri)]
         self.mending.moves[path] = f"mended: {[*reasons, 'a record that cannot be read'][0]}"
 
 
@@ -673,15 +695,15 @@ class FragmentMender:
             if source not in self.committed:
                 self.mending.put(write_uri(source), b"", f"{name} was made from it")
         span = parse_name(name)
-        times = f"of {span.t1}" if span.t1 == span.t2 else f"of {span.t1} to {span.t2}"
+        times = f"at time {span.t1}" if span.t1 == span.t2 else f"from {span.t1} to {span.t2}"
         if there and not gone:
             count = count_text(len(there), "fragment")
             note = f"the rows of {path} are back: {count} that it was made from"
         elif there:
             back, away = ", ".join(there), ", ".join(gone)
-            note = f"of the rows of {path} those of {back} are back; those of {away} stay away"
+            note = f"the rows of {path} that {back} holds are back; those of {away} are lost"
         else:
-            note = f"the rows of {path}, {times}, stay away: no copy is there"
+            note = f"the rows written {times} ({path}) are lost: no copy exists"
         self.mending.notes.append(note)
 
     def _leave(self, health: Health | None) -> None:
@@ -716,10 +738,7 @@ def find_lost_commits(
 ) -> LostCommits:
     """Find the fragments whose commits may have been lost.
 
-    Args:
-        rules: The rules of the array's history.
-        health: The health of each fragment, by its folder.
-        copies: Folders that a change copies, or did when it was broken off, with its record.
+    `copies` are folders that a change copies, or did when it was broken off, with its record.
     """
     history, there = rules.history, rules.history.listing.fragment_paths()
     going: dict[str, str] = {}
@@ -776,9 +795,7 @@ def _merges(rules: Rules, again: Mapping[str, str]) -> Iterator[str]:
 def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
     """Make tiles that match no row, by extension: a delete, and an update, which sets nothing.
 
-    Args:
-        history: What was read of the array; without a readable schema there are none.
-        key: The key to encrypt them with, if the array is encrypted.
+    Without a readable schema there are none. The key encrypts them.
     """
     latest = schema_at(history, MAX_TIMESTAMP)
     if latest is None or latest.schema is None:
@@ -794,10 +811,7 @@ def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
 def row_words(rules: Rules, name: str, applied: Collection[str]) -> str:
     """Say which rows of a delete come back once it matches no row.
 
-    Args:
-        rules: The rules of the array's history.
-        name: The delete.
-        applied: Folders of the fragments that have applied it.
+    `applied` are the folders of fragments that have applied it.
     """
     table, moment = rules.history.table, parse_name(name).t2
     rows = rules.visible(0, MAX_TIMESTAMP)[0].tolist()

@@ -8,6 +8,9 @@ short, and no window that sees it opens any more. What stands before the cut is 
 these entries go into a new list of the same times. Whatever else only that list told is lost, and
 the report says so. The order: the manifest; the new lists; then each damaged file is copied,
 compared and removed. Broken off anywhere, the same command goes on.
+
+Of a group that somebody copied, members that are listed elsewhere and whose copies lie in the
+folder become relative, in every list.
 """
 
 from __future__ import annotations
@@ -16,27 +19,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from chronotile.change.operations import first_file
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
 from chronotile.change.repair import lost_metadata
 from chronotile.check.check_array import group_metadata
 from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
-from chronotile.errors import BadFileError, ChronotileError, TooLargeError
+from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError, TooLargeError
 from chronotile.format.groups import decode_start, encode_details
 from chronotile.format.kinds import GROUP
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
 from chronotile.format.tiles import readable_start
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.history.listing import is_array, is_group
 from chronotile.storage.overlay import overlaid
+from chronotile.storage.place import find_place
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.group_members import last_entries, members_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from chronotile.format.groups import ReadableStart
     from chronotile.history.read_history import Problem
-    from chronotile.storage.place import Entry
+    from chronotile.storage.place import Entry, Place
     from chronotile.storage.store import Store
 
 _FRESH_MS = 60_000
@@ -59,7 +66,9 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
     Raises:
         RefusedError: A damaged list has just changed: somebody may be writing it.
     """
-    mend = _planned(store, read_group(store, key=key))
+    history = read_group(store, key=key)
+    mend = _planned(store, history)
+    copied = () if mend.moves else tuple(_name_copies(store, history, mend))
     stages = (
         Stage(name="save", seen="the group is as it was", steps=tuple(mend.puts)),
         Stage(
@@ -67,12 +76,13 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
             seen="windows that saw no damaged list open, and those without one left",
             steps=tuple(mend.moves),
         ),
+        Stage(name="members", seen="some lists name the copies", steps=copied),
         Stage(name="check", seen="the group is mended", looks=(GroupStillWrong(key),)),
     )
     return Plan(
         command="repair",
         array=store.uri,
-        stages=stages if mend.moves else (),
+        stages=stages if mend.moves or copied else (),
         notes=tuple(mend.notes),
         findings=tuple(mend.left),
     )
@@ -100,7 +110,8 @@ def mended_history(store: Store, key: bytes | None) -> GroupHistory:
     history = read_group(store, key=key)
     plan = _planned(store, history)
     if not plan.moves:
-        return history
+        copied = {step.path: step.data for step in _name_copies(store, history, plan)}
+        return read_group(overlaid(store, copied), key=key) if copied else history
     puts = {step.path: step.data for step in plan.puts}
     shown = overlaid(store, puts, without=[step.path for step in plan.moves])
     return read_group(shown, key=key)
@@ -156,6 +167,75 @@ def _refuse_fresh(store: Store, entry: Entry) -> None:
         words = f"expected lists of members at rest, found {entry.path}, which has just changed"
         hint = "it may still be in the writing; try again in a minute"
         raise RefusedError(store.uri, f"{words}: {hint}")
+
+
+def folders_beside(store: Store) -> dict[str, str]:
+    """List the arrays and groups right in a group's folder: name -> its kind."""
+    names = [name for name in store.list_dir().folders if not name.startswith("__")]
+
+    def kind(name: str) -> str | None:
+        try:
+            folder = store.child(name).list_dir()
+        except ChronotileError:
+            return None
+        return "array" if is_array(folder) else "group" if is_group(folder) else None
+
+    kinds = ahead(kind, names, min(store.concurrency, len(names)))
+    return {name: found for name, found in zip(names, kinds, strict=True) if found is not None}
+
+
+def twin_of(place: Place, store: Store, beside: Mapping[str, str]) -> str | None:
+    """Find the folder of a copied member in a copied group, if its place is elsewhere."""
+    last = place.root.rpartition("/")[2]
+    return last if last in beside and not place.is_below(store.place) else None
+
+
+def _name_copies(store: Store, history: GroupHistory, plan: _Mend) -> Iterator[Step]:
+    """Let lists of a copied group name the copies of its members."""
+    beside = folders_beside(store)
+    moved: dict[str, str | None] = {}
+
+    def copy_of(uri: str) -> str | None:
+        """Give the copy of a member: the same array or group, or what is left of one."""
+        with suppress(ChronotileError):
+            place = find_place(uri)
+            twin = twin_of(place, store, beside)
+            if twin is None:
+                return None
+            first = None
+            with suppress(ArrayNotFoundError):
+                first = first_file(store.at(place))
+            if first is None or first == first_file(store.child(twin)):
+                return twin
+            plan.notes.append(f"{uri} stays: {twin} in the folder is another {beside[twin]}")
+        return None
+
+    for file in history.files:
+        if file.details is None or file.data is None:
+            continue
+        entries = []
+        for entry in file.details.entries:
+            if not entry.is_relative and entry.uri not in moved:
+                moved[entry.uri] = copy_of(entry.uri)
+            twin = None if entry.is_relative else moved[entry.uri]
+            entries.append(entry._replace(uri=twin, is_relative=True) if twin else entry)
+        if tuple(entries) != file.details.entries:
+            key = history.key if file.encrypted else None
+            data = encode_details(
+                entries,
+                format_version=file.format_version,
+                key=key,
+                version=file.details.version,
+            )
+            reason = "names the copies of members in this folder"
+            yield Step(
+                op="replace",
+                path=file.path,
+                size=len(data),
+                reason=reason,
+                data=data,
+                old=file.data,
+            )
 
 
 def _left(history: GroupHistory, problem: Problem) -> Iterator[Finding]:

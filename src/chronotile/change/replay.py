@@ -135,12 +135,8 @@ def plan_replay(
 ) -> tuple[Replay, State]:
     """Plan the commits that bring a state about, and give the state.
 
-    Args:
-        past: The array.
-        now: What is visible now.
-        wanted_at: Gives the wanted state, with some merged fragments taken apart.
-        ends: The last moment that the commits may take; the others are just before it.
-        version: The format version of new deletes.
+    `wanted_at` gives the wanted state, with some merged fragments taken apart. `ends` is the last
+    moment that the commits may take; the others are just before it.
 
     Raises:
         UnreachableError: No commit file can bring the state about.
@@ -354,8 +350,7 @@ class Showing:
     def stages(self, *, wait: bool) -> tuple[Stage, ...]:
         """Give the steps, in the order of the module's text.
 
-        Args:
-            wait: Wait for the moment, if it is just ahead.
+        `wait` waits for the moment, if it is just ahead.
         """
         if self.switch is None and not self.others:
             return ()
@@ -408,13 +403,8 @@ def plan_steps(
 ) -> Showing:
     """Plan the steps of a replay.
 
-    Args:
-        store: Where the array is.
-        history: What was read of it.
-        replay: What is hidden and committed.
-        others: Files of the schema and of metadata.
-        wipe: The tile of the delete that matches every row.
-        written: Copies of new fragments, which were written aside.
+    `others` are files of the schema and of metadata, `wipe` the tile of the delete that matches
+    every row, `written` copies of new fragments, which were written aside.
     """
     version = write_version(history)
     refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))

@@ -6,15 +6,13 @@ window that ends before stays as it is, and no fragment is removed.
 The old schema's file is put once more, under a later name: fragments name their schema by its file,
 so that all of them stay. Metadata gets one file with the keys that differ. Tags stay as they are:
 they name moments of the whole history.
-
-`undelete` in the same way lets the rows of one delete come back from a moment on.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.past_state import Past, State, UnreachableError
+from chronotile.change.past_state import Past, State, UnreachableError, count_cells
 from chronotile.change.plan import Plan, Step, put
 from chronotile.change.replay import (
     Replay,
@@ -75,9 +73,9 @@ def plan_restore(
         change.bring(lambda apart: past.at(0, end, apart=apart), more=bool(back))
     except UnreachableError as error:
         later = [item.name.text for item in change.now.deletes if item.name.t2 > end]
-        raise _with_hint(error, later, end) from error
+        raise with_hint(error, later, end) from error
     others = tuple(one.step(history, change.last) for one in back)
-    words = f"it is as it was at {end} ({time_text(end)})"
+    words = f"the array shows the state of {end} ({time_text(end)})"
     return change.plan("restore", others, words, _notes_on_labels(store, end))
 
 
@@ -88,24 +86,7 @@ def _notes_on_labels(store: Store, end: int) -> Iterator[str]:
         yield f"{folder} stays as it is: {command} brings it back"
 
 
-def plan_undelete_from(
-    store: Store, key: bytes | None, name: str, *, at: Moment | None = None
-) -> Plan:
-    """Plan to bring back the rows that one delete or update hides, from a moment on."""
-    _, rules = sound_history(store, key)
-    past = Past(store, rules)
-    change = Change(store, rules, past, at)
-    known = {item.name.text for item in (*change.now.deletes, *change.now.updates)}
-    if name not in known:
-        raise RefusedError(store.uri, f"expected a delete or update in force, found {name!r:.120}")
-    try:
-        change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
-    except UnreachableError as error:
-        raise _with_hint(error, [name], None) from error
-    return change.plan("undelete", (), f"{name} no longer hides a row")
-
-
-def _with_hint(error: UnreachableError, deletes: list[str], end: int | None) -> UnreachableError:
+def with_hint(error: UnreachableError, deletes: list[str], end: int | None) -> UnreachableError:
     """Add the other ways to a refusal."""
     array = shell_word(error.where)
     ways = [f"chronotile undelete {array} {name} --ever" for name in deletes[:1]]
@@ -173,10 +154,22 @@ class Change:
             notes=notes,
             added=showing.added,
             hidden=() if self.replay.deletes else self._hidden(),
+            rows=self._rows() if stages and command == "restore" else {},
         )
 
     def _hidden(self) -> tuple[str, ...]:
         return tuple(part.name.text for part in self.replay.hidden)
+
+    def _out_and_back(self) -> tuple[list[PastFragment], list[PastFragment]]:
+        """List the fragments that go out of sight, and those that come back."""
+        after = {one.part.name.text for one in self.replay.again} | self.wanted.names
+        gone = [part for part in self.replay.hidden if part.name.text not in after]
+        return gone, [part for part in self.wanted.parts if part.name.text not in self.now.names]
+
+    def _rows(self) -> dict[str, int]:
+        """Count the rows of these fragments, as far as their footers tell."""
+        counts = zip(("hidden", "restored"), map(count_cells, self._out_and_back()), strict=True)
+        return {word: count for word, count in counts if count}
 
     def _notes(self, showing: Showing, words: str) -> Iterator[str]:
         replay = self.replay
@@ -188,15 +181,11 @@ class Change:
                 f"this takes a delete of everything at {when}: a write that is dated before it, "
                 "and comes later, never shows"
             )
-        after = {one.part.name.text for one in replay.again}
-        after |= {part.name.text for part in self.wanted.parts}
-        gone = [part for part in replay.hidden if part.name.text not in after]
-        here = self.now.names
-        back = [part for part in self.wanted.parts if part.name.text not in here]
+        gone, back = self._out_and_back()
         if gone:
-            yield f"out of sight: {_measured(gone)}"
+            yield f"hidden: {_measured(gone)}"
         if back:
-            yield f"back in sight: {_measured(back)}"
+            yield f"visible again: {_measured(back)}"
         for name in replay.undone:
             yield f"{name} no longer hides a row"
         if replay.again:
@@ -205,19 +194,20 @@ class Change:
             again = count_text(len(replay.again), "fragment")
             yield f"{again} committed again: {kind} of {size:,} bytes"
         if replay.first > now_ms() and (replay.deletes or replay.again):
-            yield f"what others write until {replay.first} may go out of sight then"
+            yield f"what others write until {replay.first} may be hidden then"
         if replay.hidden and not replay.deletes:
             yield (
-                "a vacuum by the engine removes what is out of sight, also from windows that end "
-                f"before: until then, chronotile undo {shell_word(self.store.uri)} takes this back"
+                "do not vacuum with TileDB yet: it removes the hidden fragments for good, from "
+                "earlier windows too; until then chronotile undo "
+                f"{shell_word(self.store.uri)} takes this back"
             )
 
 
 def _measured(parts: list[PastFragment]) -> str:
     """Count fragments, with their cells and bytes if the footers have them."""
-    cells = [part.cells for part in parts if part.cells is not None]
+    cells = count_cells(parts)
     sizes = [part.size for part in parts if part.size is not None]
-    told = [count_text(sum(cells), "cell")] if len(cells) == len(parts) else []
+    told = [] if cells is None else [count_text(cells, "cell")]
     told += [f"{sum(sizes):,} bytes"] if len(sizes) == len(parts) else []
     fragments = count_text(len(parts), "fragment")
     return f"{fragments} with {' and '.join(told)}" if told else fragments
@@ -275,7 +265,7 @@ def schema_back(store: Store, rules: Rules, to: int) -> Iterator[Back]:
             )
             names = shown(sorted(lacking))
             raise RefusedError(history.array, f"{problem}, which names {names}; {hint}")
-    yield Back(SCHEMA, data, f"the schema of then again: {then.text}")
+    yield Back(SCHEMA, data, f"the schema as it was: {then.text}")
 
 
 def _payload(data: bytes, path: str, history: History) -> bytes:
@@ -298,7 +288,7 @@ def metadata_back(store: Store, history: History, to: int, key: bytes | None) ->
     if not changed:
         return
     data = tiles.encode(encode_items(changed), version=array_version(history), key=key)
-    reason = f"{count_text(len(changed), 'key')} of metadata as then"
+    reason = f"metadata as it was: {count_text(len(changed), 'key')}"
     yield Back(META, data, reason)
 
 

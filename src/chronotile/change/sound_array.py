@@ -29,11 +29,7 @@ def sound_history(
 ) -> tuple[History, Rules]:
     """Read an array's log, and refuse to go on if it is damaged.
 
-    Args:
-        store: Where the array is.
-        key: Its key.
-        fragments: Whether to list the fragments; without them a lost one is not noticed, and the
-            rules cannot tell what is visible.
+    Without the fragments a lost one is not noticed, and the rules cannot tell what is visible.
 
     Raises:
         RefusedError: The array is damaged; the error carries the findings.
@@ -48,7 +44,7 @@ def sound_history(
             return history, rules
     first = agreed[0]
     more = f" and {len(agreed) - 1} more" if len(agreed) > 1 else ""
-    problem = f"expected a sound array, found {first.code} in {first.path}{more}: {first.message}"
+    problem = f"expected a sound array, found {first.code}{more}: {first.path}: {first.message}"
     raise RefusedError(store.uri, f"{problem}; {first.hint}", agreed)
 
 

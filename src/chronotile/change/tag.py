@@ -15,11 +15,12 @@ from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError
 from chronotile.check.tags import moment_in, tags_in, tags_of
+from chronotile.errors import shell_word
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP, Name, new_name, time_order, try_parse
-from chronotile.format.tag_entries import check_name, mark_item, tag_item
+from chronotile.format.tag_entries import check_name, group_tag_item, tag_item
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_history import read_history
 from chronotile.visibility.rules import Rules, visible_metadata
@@ -60,9 +61,11 @@ def plan_untag(store: Store, key: bytes | None, *, name: str) -> Plan:
     if name not in tags.own and name not in tags.odd:
         tags.checked(store.uri)
         of_group = any(other == name for other, _ in tags.of_groups)
-        hint = "; it is one of a group: name the group" if of_group else ""
+        hint = f"; chronotile tag list {shell_word(store.uri)} lists all"
+        hint = "; it is one of a group: name the group" if of_group else hint
         raise RefusedError(store.uri, f"expected the name of a tag, found {name!r:.120}{hint}")
-    return plan_of(store, array_step(store, history, tag_item(name, None), tag_words(name, None)))
+    step = array_step(store, history, tag_item(name, None), tag_words(name, None))
+    return plan_of(store, step, "untag")
 
 
 def plan_mark(
@@ -78,14 +81,14 @@ def plan_mark(
         return Plan(command="tag", array=store.uri)
     if there:
         Past(store, Rules(history)).refuse_lost(moment)
-    item = mark_item(name, moment, there=there)
+    item = group_tag_item(name, moment, there=there)
     return plan_of(store, array_step(store, history, item, mark_words(name, moment, there=there)))
 
 
-def plan_of(store: Store, step: Step) -> Plan:
+def plan_of(store: Store, step: Step, command: str = "tag") -> Plan:
     """Plan the put of one file of metadata."""
     stage = Stage(name="metadata", seen="the tag is changed", steps=(step,))
-    return Plan(command="tag", array=store.uri, stages=(stage,))
+    return Plan(command=command, array=store.uri, stages=(stage,))
 
 
 def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> None:

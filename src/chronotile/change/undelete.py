@@ -12,16 +12,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chronotile.change import operations
+from chronotile.change.past_state import Past, UnreachableError
 from chronotile.change.plan import Plan
 from chronotile.change.repair import Mender, harmless_tiles, mending_stages
-from chronotile.change.restore import plan_undelete_from
-from chronotile.change.sound_array import sealing_key
+from chronotile.change.restore import Change, with_hint
+from chronotile.change.sound_array import sealing_key, sound_history
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
+from chronotile.conditions.delete import is_everything
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history
-from chronotile.visibility.rules import Rules
+from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ def plan_undelete(
     """Plan to bring back the rows that one delete or update hides; see `Handle.undelete`."""
     bare = name.rpartition("/")[2].removesuffix(".del").removesuffix(".upd")
     if not ever:
-        return plan_undelete_from(store, key, bare, at=at)
+        return _plan_from(store, key, bare, at)
     if at is not None:
         raise ChronotileError(store.uri, "expected a moment or for ever, found both")
     mending = _mending(store, bare, key)
@@ -46,6 +49,73 @@ def plan_undelete(
         stages=mending_stages(store, mending),
         notes=tuple(mending.notes),
     )
+
+
+def _plan_from(store: Store, key: bytes | None, name: str, at: Moment | None) -> Plan:
+    """Plan to bring the rows back from a moment on."""
+    _, rules = sound_history(store, key)
+    past = Past(store, rules)
+    change = Change(store, rules, past, at)
+    try:
+        change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
+    except UnreachableError as error:
+        raise with_hint(error, [name], None) from error
+    return change.plan("undelete", (), f"{name} no longer hides a row")
+
+
+def plan_nothing(store: Store, why: str) -> Plan:
+    """Plan no step, and say why."""
+    return Plan(command="undelete", array=store.uri, notes=(why,))
+
+
+def plan_done(store: Store, name: str) -> Plan | None:
+    """Plan no step where an undelete that stands has brought the rows back; else give None."""
+    for one in operations.list_operations(store):
+        if one.command == "undelete" and one.state == "done":
+            options = operations.read_operation(store, one).get("options", {})
+            if options.get("name") == name:
+                why = f"undelete {one.id} brought back the rows that {name} removed"
+                return plan_nothing(store, why)
+    return None
+
+
+def standing_delete(store: Store, key: bytes | None, name: str) -> str | None:
+    """Name the delete or update that hides now what a given one hid; None if nothing does.
+
+    A delete of everything ends the effect of all before it. If that came with a replay, the replay
+    has written the deletes that count again, under other names.
+
+    Raises:
+        RefusedError: No delete or update of that name is in force.
+    """
+    _, rules = sound_history(store, key)
+    commits = [commit for commit, _ in tile_commits(rules, MAX_TIMESTAMP)]
+    asked = [one for one in commits if one.name == name]
+    if not asked:
+        raise RefusedError(store.uri, f"expected a delete or update in force, found {name!r:.120}")
+    latest = schema_at(rules.history, MAX_TIMESTAMP)
+    schema = latest.schema if latest is not None else None
+    later = [one for one in commits if one.t1 > asked[0].t2]
+    wipes = [one.t2 for one in later if schema and is_everything(one.stored, schema)]
+    if not wipes:
+        return name
+    copies, known = _copies(store), {name}
+    while more := {new for new, old in copies.items() if old in known} - known:
+        known |= more
+    standing = [one.name for one in later if one.t1 > wipes[-1] and one.name in known]
+    return standing[0] if standing else None
+
+
+def _copies(store: Store) -> dict[str, str]:
+    """Name each delete that a replay has written again, and the one that it was."""
+    copies = {}
+    for one in operations.list_operations(store):
+        if one.command in ("restore", "undelete"):
+            for step in operations.read_operation(store, one).get("steps", ()):
+                name, _, suffix = str(step["path"]).rpartition("/")[2].partition(".")
+                if suffix == "del":
+                    copies[name] = str(step.get("reason")).removesuffix(" again")
+    return copies
 
 
 def _mending(store: Store, name: str, key: bytes | None) -> Mending:

@@ -19,12 +19,14 @@ import hashlib
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
 from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
+from chronotile.conditions.tree import fields
 from chronotile.errors import BadTimeError, ChangedError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
@@ -36,7 +38,8 @@ from chronotile.format.commit_files import (
 )
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA, WRITES
-from chronotile.format.names import parse_name
+from chronotile.format.names import MAX_TIMESTAMP, format_name, parse_name
+from chronotile.format.schema import more_content
 from chronotile.format.timestamps import time_text, to_ms
 from chronotile.history.listing import is_group_at
 from chronotile.history.read_footers import FooterReader, RawFooter
@@ -45,16 +48,18 @@ from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules
+from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from chronotile.change.operations import Operation, State
-    from chronotile.history.read_history import History
+    from chronotile.change.operations import Operation, State, Who
+    from chronotile.history.read_history import History, SchemaFile
     from chronotile.storage.store import Store
 
 
 FINAL = "it is final"
+NOTHING = "nothing to undo: chronotile has made no change here that can be undone"
 """How a message says that nobody can take a change back any more."""
 _TOUCHED = re.compile(
     rf"(?:{COMMITS}|{META}|{SCHEMA}|{FRAGMENT_META}|{FRAGMENTS}|{GROUP})/.+"
@@ -70,11 +75,10 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
     known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
     target = _chosen(store, known, operation)
-    record = _older(store, known) if target is None else _standing(store, known, target)
+    record = _older(store, known) if target is None else standing_record(store, known, target)
     refuse_final(store, record)
-    if operation is not None and target is not None:
-        later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
-        _refuse_built_on(store, target, record, later)
+    if target is not None:
+        refuse_built_on(store, known, target, record)
     return refuse_nothing(plan_inverse(store, key, record))
 
 
@@ -101,7 +105,7 @@ def _older(store: Store, known: Sequence[Operation]) -> ChangeRecord:
     undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
     found = last_record(store, undone)
     if found is None:
-        raise RefusedError(store.uri, "expected a change of ours, found none that stands")
+        raise RefusedError(store.uri, NOTHING)
     return found
 
 
@@ -117,12 +121,12 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
             raise RefusedError(store.uri, f"expected a change that stands, found {wanted} undone")
         return fitting[0]
     for one in known:
-        if one.state in ("done", "final") and one.command != "undo":
+        if one.state in ("done", "final") and one.command not in ("undo", *operations.COPIES):
             return one
     return None
 
 
-def _standing(store: Store, known: Sequence[Operation], target: Operation) -> ChangeRecord:
+def standing_record(store: Store, known: Sequence[Operation], target: Operation) -> ChangeRecord:
     """Read the record of a change; of one that came again, with the steps that brought it."""
     record = read_record(store, target)
     undos = [one for one in known if one.command == "undo"]
@@ -130,7 +134,8 @@ def _standing(store: Store, known: Sequence[Operation], target: Operation) -> Ch
     for one in undos:
         if one.state == "done" and undoes.get(undoes[one.id]) == target.id:
             again = read_record(store, one)
-            document = {**record.document, "steps": again.steps}
+            parts = {name: again.document.get(name, []) for name in ("steps", "members")}
+            document = {**record.document, **parts}
             return again._replace(id=target.id, document=document)
     return record
 
@@ -151,6 +156,11 @@ class ChangeRecord(NamedTuple):
         return str(self.document.get("command"))
 
     @property
+    def undoes(self) -> str | None:
+        """The id of the operation that it takes back, if it is an undo."""
+        return self.document.get("undoes")
+
+    @property
     def steps(self) -> list[Mapping[str, Any]]:
         """The steps that it did, in order."""
         return list(self.document.get("steps", ()))
@@ -162,9 +172,13 @@ class ChangeRecord(NamedTuple):
         return any(s.get("op") == "remove" and s.get("path") not in puts for s in self.steps)
 
     @property
-    def added(self) -> frozenset[str]:
-        """URIs of the commits that it added."""
-        return frozenset(str(uri) for uri in self.document.get("added", ()))
+    def added(self) -> set[str]:
+        """URIs of the commits that it added, among them those of fragments that it made."""
+        steps = [(step.get("op"), str(step.get("path"))) for step in self.steps]
+        made = {path.rpartition("/")[2] for op, path in steps if op in FOLDERS}
+        own = {path for op, path in steps if op == "put" and path.endswith(WRITES)}
+        own = {path for path in own if path.rpartition("/")[2].rpartition(".")[0] in made}
+        return own.union(str(uri) for uri in self.document.get("added", ()))
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -185,10 +199,11 @@ def refuse_final(store: Store, record: ChangeRecord) -> None:
         raise refusal(store, f"found {record.command!r:.40}, {why}")
 
 
-def _refuse_built_on(
-    store: Store, target: Operation, record: ChangeRecord, later: Sequence[Operation]
+def refuse_built_on(
+    store: Store, known: Sequence[Operation], target: Operation, record: ChangeRecord
 ) -> None:
     """Refuse to take back an older change below a later one that builds on it."""
+    later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
     names = {commit_name(uri).text for uri in record.added} | record.hidden
     paths = {str(step.get("path")) for step in record.steps}
     names |= {path.rpartition("/")[2] for path in paths if path.startswith(f"{META}/")}
@@ -219,11 +234,11 @@ def _held(store: Store, record: ChangeRecord) -> Iterator[str]:
 
 
 def taken_back(document: Mapping[str, Any]) -> str:
-    """Say what is taken back."""
+    """Name the change that is taken back."""
     when = document.get("time")
     with suppress(BadTimeError):  # if it is no time, it is shown as it is
         when = time_text(to_ms(str(when), "time"))
-    return f"taken back: {document.get('command')} of {when}"
+    return f"undoes the {document.get('command')} of {when}"
 
 
 def plan_inverse(
@@ -244,10 +259,11 @@ def plan_inverse(
     if is_group_at(store):
         inverse = _Inverse(store, record, begun)
         steps = inverse.steps()
+        _refuse_gone_vac(store, record, inverse)
         _refuse_gone_lists(store, inverse)
     else:
         history = read_history(store, key=key)
-        keep = _schemas_in_use(store, history, record)
+        keep, schemas = _schemas_in_use(store, history, record)
         inverse = _Inverse(store, record, begun, keep)
         steps = inverse.steps()
         if _lost(store, history, record, inverse):
@@ -256,6 +272,8 @@ def plan_inverse(
         after = _after(store, history, inverse)
         _Judge(store, history, record, inverse).judge(after)
         back = after - _effective(history)
+        # First: a run that was broken off finds out by the schemas that go which ones come back.
+        steps = (*schemas, *steps)
     back_first = {step.path for step in steps if step.op == "put"}
     exchanged = [one for one in steps if one.op == "replace" and one.path not in back_first]
     shown = tuple(step for step in exchanged if step.path.endswith(".vac"))
@@ -339,7 +357,7 @@ class _Inverse:
         return self._now[path]
 
     def _inverse(self, number: int, step: Mapping[str, Any], path: str) -> Iterator[Step]:
-        op, reason = step.get("op"), str(step.get("reason"))
+        op, reason = step.get("op"), f"put by the {self.record.command} that is undone"
         if op == "put":
             data = self._content(path)
             if data is None or path in self._keep:
@@ -449,46 +467,95 @@ def _cons_of_others(record: ChangeRecord, inverse: _Inverse) -> frozenset[str]:
     )
 
 
-def _schemas_in_use(store: Store, history: History, record: ChangeRecord) -> frozenset[str]:
-    """Name the schemas that a change put and that later writes use, if they say nothing new.
+def _schemas_in_use(
+    store: Store, history: History, record: ChangeRecord
+) -> tuple[frozenset[str], tuple[Step, ...]]:
+    """Find the schemas that a change put and that later writes use: their files stay.
+
+    Returns:
+        Their paths; and the steps that bring the schema of before back all the same: a file that
+        says it gets the same moment, and a name behind theirs.
 
     Raises:
-        RefusedError: One of them differs from the schema before it.
+        RefusedError: A delete since names a field that the schema of before lacks (F8).
     """
-    paths = {str(step.get("path")): step for step in record.steps if step.get("op") == "put"}
-    names = {
-        path.rpartition("/")[2]
-        for path in paths
-        if path.startswith(f"{SCHEMA}/") and path.count("/") == 1
-    }
+    puts = {str(step.get("path")) for step in record.steps if step.get("op") == "put"}
+    names = {path.removeprefix(f"{SCHEMA}/") for path in puts if path.startswith(f"{SCHEMA}/")}
+    names = {name for name in names if "/" not in name}
     if not names:
-        return frozenset()
+        return frozenset(), ()
     table, rules = history.table, Rules(history)
     added = {commit_name(uri).text for uri in record.added}
     rows = rules.fragments[~rules.missing].tolist()
     later = [name for name in map(table.name, rows) if name not in added]
-    used: dict[str, str] = {}
-    for name, raw in FooterReader(store, history).read_raw(later):
-        if isinstance(raw, RawFooter):
-            used.setdefault(str(read_head(raw.raw, name).schema_name), name)
-    texts = [one.text for one in history.schemas]
-    for name in names & used.keys():
-        before = [text for text in texts if text < name and text not in names]
-        path = f"{SCHEMA}/{name}"
-        contents = [
-            tiles.decode(store.read(one), one, key=history.key).payload
-            for one in (path, *(f"{SCHEMA}/{text}" for text in before[-1:]))
-        ]
-        if len(contents) == 1 or contents[0] != contents[1]:
-            problem = f"found {used[name]}, which was written with its schema: {FINAL}"
-            raise refusal(store, problem)
-    return frozenset(f"{SCHEMA}/{name}" for name in names & used.keys())
+    used = {
+        str(read_head(raw.raw, name).schema_name)
+        for name, raw in FooterReader(store, history).read_raw(later)
+        if isinstance(raw, RawFooter)
+    }
+    files = {one.text: one for one in history.schemas}
+    content = {text: store.read(one.path) for text, one in files.items()}
+    says = {text: _said(one, content[text], history.key) for text, one in files.items()}
+    steps, texts = [], list(files)  # in order of time
+    # No window sees a file that has another one of the same moment behind it.
+    behind = {a for a, b in pairwise(texts) if a.rpartition("_")[0] == b.rpartition("_")[0]}
+    for name in sorted(names & files.keys()):
+        at = texts.index(name)
+        before = [text for text in texts[:at] if text not in names]
+        if not before or says[name] == says[before[-1]]:
+            continue
+        _refuse_unknown_fields(store, rules, record, files[before[-1]])
+        # Later files that say the same came with writes: the engine goes by the last one.
+        after = [text for text in texts[at:] if text not in names and text not in behind]
+        differs = [says[text] != says[name] for text in after]
+        kept = {name} & used | set(after[: (*differs, True).index(True)])
+        reason = f"the schema of {before[-1]} again"
+        data = content[before[-1]]
+        steps += [put(f"{SCHEMA}/{_name_behind(one)}", data, reason) for one in sorted(kept)]
+    return frozenset(f"{SCHEMA}/{name}" for name in names & used), tuple(steps)
+
+
+def _said(file: SchemaFile, data: bytes, key: bytes | None) -> tuple[object, ...]:
+    """Give what a schema says: the engine writes equal ones with different bytes."""
+    payload = tiles.decode(data, file.path, key=key).payload
+    if file.schema is None:
+        return (payload,)
+    return replace(file.schema, file=None), more_content(payload, file.path)
+
+
+def _name_behind(text: str) -> str:
+    """Make a name of the same moment that comes behind another.
+
+    >>> _name_behind("__7_7_f0000000000000000000000000000000")
+    '__7_7_f8000000000000000000000000000000'
+    """
+    name = parse_name(text)
+    return format_name(name.t1, name.t2, f"{(int(name.uuid, 16) + (1 << 128)) // 2:032x}", None)
+
+
+def _refuse_unknown_fields(
+    store: Store, rules: Rules, record: ChangeRecord, before: SchemaFile
+) -> None:
+    known = {field.name for field in before.schema.fields} if before.schema else set()
+    added = {commit_name(uri).text for uri in record.added}
+    for commit, _ in tile_commits(rules, MAX_TIMESTAMP):
+        if commit.name not in added and set(fields(commit.stored)) - known:
+            raise refusal(store, f"found {commit.name}, which needs its schema: {FINAL}")
 
 
 def refusal(store: Store, problem: str) -> RefusedError:
     """Make the refusal to take a change back, with another way to an earlier state."""
     hint = f"chronotile restore {shell_word(store.uri)} --to TIME may bring an earlier state back"
     return RefusedError(store.uri, f"expected a change that can be taken back, {problem}; {hint}")
+
+
+def _refuse_gone_vac(store: Store, record: ChangeRecord, inverse: _Inverse) -> None:
+    """Refuse if a `.vac` that the change put is gone: what it hid went with it."""
+    own = {str(s.get("path")) for s in record.steps if s.get("op") == "put"}
+    vacs = {path for path in own if path.endswith(".vac")}
+    gone = sorted(vacs - inverse.puts.keys() - inverse.taken)
+    if gone and record.document.get("state") != "begun":
+        raise refusal(store, f"found {gone[0]} gone, which it put: a vacuum was there, and {FINAL}")
 
 
 def _refuse_gone_lists(store: Store, inverse: _Inverse) -> None:
@@ -534,6 +601,7 @@ class _Judge:
         if lost:
             problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
             raise self._refused(problem)
+        _refuse_gone_vac(self.store, self.record, self.inverse)
         for path, data in self.puts.items():
             if not path.endswith(".vac"):
                 continue
@@ -597,9 +665,11 @@ class _Judge:
     def _refuse_spanning(self, moment: int) -> None:
         """Refuse if a dense array was consolidated over the change: order would be wrong."""
         table = self.history.table
+        # What the change hid was there before it, such as the copies of an earlier restore.
+        own = self.added | self.record.hidden
         for row in self.rules.fragments.tolist():
             name = parse_name(table.name(row))
-            if name.t1 < moment <= name.t2 and name.text not in self.added:
+            if name.t1 < moment <= name.t2 and name.text not in own:
                 raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
 
     def _refuse_lost(self, after: set[str]) -> None:
@@ -664,11 +734,18 @@ class Settled(NamedTuple):
     """The steps that it takes."""
     undoes: str | None = None
     """The operation that it takes back, if it is an undo."""
+    options: Mapping[str, Any] | None = None
+    """The options of a change that had done everything, and was not a part of a group's."""
+
+    def did(self, command: str, who: Who | None) -> bool:
+        """Tell whether it had done all of a change that is asked for once more."""
+        asked = None if who is None else who.options
+        return self.operation.command == command and self.options == asked is not None
 
     @property
     def is_back(self) -> bool:
         """Return True if it takes something back, so that an undo need not do more."""
-        return self.state == "failed" or self.undoes is not None
+        return self.state in ("failed", "undone") or self.undoes is not None
 
     @property
     def note(self) -> str:
@@ -695,6 +772,24 @@ def settle(
         RefusedError: Another change is under way.
     """
     found = []
+    for operation, document in broken_off(store, exclusive=exclusive and not dry_run):
+        if "members" in document:
+            continue  # `dataset` settles what was done to a whole group
+        settled = _settlement(store, key, operation)
+        if not dry_run:
+            carry_out_settlement(store, settled)
+        found.append(settled)
+    return tuple(found)
+
+
+def broken_off(
+    store: Store, *, exclusive: bool = False
+) -> Iterator[tuple[Operation, Mapping[str, Any]]]:
+    """Find the changes that were broken off, with their records.
+
+    Raises:
+        RefusedError: An exclusive change is under way, and the next one is exclusive too.
+    """
     for operation in operations.list_operations(store):
         if operation.state != "begun":
             continue
@@ -704,16 +799,11 @@ def settle(
             continue  # it has just ended
         if not operations.is_of_this(document, store):
             continue
-        if operations.may_be_running(operation, document):
-            if exclusive and document.get("exclusive") and not dry_run:
-                problem = f"expected no other change, found {_what(operation)} under way"
-                raise RefusedError(store.uri, f"{problem}; try again when it has ended")
-            continue
-        settled = _settlement(store, key, operation)
-        if not dry_run:
-            _carry_out(store, settled)
-        found.append(settled)
-    return tuple(found)
+        if not operations.may_be_running(operation, document):
+            yield operation, document
+        elif exclusive and document.get("exclusive"):
+            problem = f"expected no other change, found {_what(operation)} under way"
+            raise RefusedError(store.uri, f"{problem}; try again when it has ended")
 
 
 def _settlement(store: Store, key: bytes | None, operation: Operation) -> Settled:
@@ -724,7 +814,7 @@ def _settlement(store: Store, key: bytes | None, operation: Operation) -> Settle
     undone = [one for one in known if one.id == undoes] if record.command == "undo" else []
     if undone:
         try:
-            plan = plan_inverse(store, key, _standing(store, known, undone[0]), begun=record)
+            plan = plan_inverse(store, key, standing_record(store, known, undone[0]), begun=record)
         except RefusedError as error:
             # Others have built on it since: no later change may fail for that.
             return Settled(operation, "final", f"it stays as it is: {error.problem}")
@@ -732,8 +822,9 @@ def _settlement(store: Store, key: bytes | None, operation: Operation) -> Settle
     if record.removes:
         # Every stop of a removal leaves all windows as they were; what it put may be needed.
         return Settled(operation, "failed", "what it removed stays removed")
-    if _is_complete(store, record):
-        return Settled(operation, "done", "it had done everything")
+    if is_complete(store, record):
+        options = None if "group" in record.document else record.document.get("options", {})
+        return Settled(operation, "done", "it had done everything", options=options)
     try:
         plan = plan_inverse(store, key, record)
     except RefusedError as error:
@@ -741,10 +832,11 @@ def _settlement(store: Store, key: bytes | None, operation: Operation) -> Settle
     return Settled(operation, "failed", "it is taken back", plan)
 
 
-def _carry_out(store: Store, settled: Settled) -> None:
+def carry_out_settlement(store: Store, settled: Settled) -> None:
+    """Do what a settlement takes, and write down the new state."""
     if settled.plan is not None:
         record = read_record(store, settled.operation)
-        numbers = _numbers(record) if settled.undoes is not None else None
+        numbers = kept_numbers(record) if settled.undoes is not None else None
         plan = replace(settled.plan, undoes=None)
         execute(store, plan, None, operation=settled.operation, numbers=numbers)
     if settled.undoes is not None:
@@ -752,14 +844,14 @@ def _carry_out(store: Store, settled: Settled) -> None:
     operations.change_state(store, settled.operation, settled.state)
 
 
-def _numbers(record: ChangeRecord) -> dict[tuple[str, str], int]:
+def kept_numbers(record: ChangeRecord) -> dict[tuple[str, str], int]:
     """Give a number to each step of a change that keeps a file in its quarantine."""
     steps = [(str(step.get("op")), str(step.get("path"))) for step in record.steps]
     kept = (step for step in steps if step[0] in ("move", "replace"))
     return {step: number for number, step in enumerate(kept)}
 
 
-def _is_complete(store: Store, record: ChangeRecord) -> bool:
+def is_complete(store: Store, record: ChangeRecord) -> bool:
     """Tell whether a change that was broken off had done every step."""
     last: dict[str, Mapping[str, Any]] = {str(step.get("path")): step for step in record.steps}
     for path, step in last.items():

@@ -83,14 +83,7 @@ def unneeded_deletes(
 ) -> Unneeded:
     """Find the deletes that no fragment needs.
 
-    Args:
-        store: Where the array is.
-        rules: The rules of its history.
-        oldest_ms: Deletes after this moment stay.
-        without: Folders of fragments that are about to go.
-
-    Raises:
-        StorageError: The storage failed.
+    Deletes after `oldest_ms` stay; `without` are folders of fragments that are about to go.
     """
     history = rules.history
     deletes = [

@@ -82,9 +82,6 @@ def measure_usage(store: Store, history: History, rules: Rules | None = None) ->
     """List every file of an array, and ask the commands what they would free.
 
     The files of dimension labels, which are arrays of their own, are told of in the same way.
-
-    Raises:
-        StorageError: The storage failed.
     """
     rules = rules or Rules(history)
     files = store.list_files()
@@ -117,14 +114,7 @@ def bytes_by_reason(
 ) -> dict[str, int]:
     """Sum the bytes of an array by reason, without a look at each file's field.
 
-    Args:
-        store: Where the array is; asked only for dimension labels, which are arrays of their own.
-        history: What was read of the array.
-        rules: Its rules.
-        measured: What `measure` gave.
-
-    Raises:
-        StorageError: The storage failed.
+    The store is asked only for dimension labels, which are arrays of their own.
     """
     entries = tuple(measured)
     labels = _labels(entries)

@@ -34,11 +34,12 @@ import numpy as np
 
 from chronotile.change.consolidate import requests_of_opens
 from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
+from chronotile.change.operations import list_operations, read_operation
 from chronotile.change.orphan_fragments import RemoveOrphans, find_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.sound_array import array_version, sound_history
 from chronotile.change.unneeded_deletes import UnneededDeletes, plan_deletes, unneeded_deletes
-from chronotile.change.vacuum_metadata import plan_metadata_removal
+from chronotile.change.vacuum_metadata import plan_metadata_removal, plan_quarantine_removal
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.tags import doubtful_tags, tags_of
@@ -71,6 +72,8 @@ T = TypeVar("T")
 
 LOSS = "time travel is lost"
 """How a note on what a vacuum destroys begins."""
+_HIDING = ("compact", "restore", "undelete")
+"""Commands that hide fragments which a vacuum then removes."""
 _SAME = "every window sees what it saw before"
 
 
@@ -94,7 +97,7 @@ def plan_vacuum(
     `group_tags` are the tags of a group that the array is a member of: their windows stay too.
     """
     check_mode(store.uri, mode, get_args(Mode))
-    oldest = now_ms() - _age_ms(orphan_age)
+    oldest = now_ms() - age_ms(orphan_age)
     history, rules = sound_history(store, key)
     tags = tags_of(store, history)
     kept = kept_windows(store, history, tags, Keep(tuple(keep), keep_days, group_tags or {}))
@@ -102,8 +105,9 @@ def plan_vacuum(
     if mode in ("fragments", "all"):
         removal = removable(history, rules, partial(inspect, store, history), kept)
     notes = [*doubtful(tags), *removal.notes, *held_by_windows(store, removal)]
+    notes += _no_longer_undone(store, removal)
     files = (*(() if loose_deletes else (".del",)), *(() if updates else (".upd",)))
-    commits = _CommitFiles(store, history, removal, kept=files, retire=mode in ("commits", "all"))
+    commits = CommitFiles(store, history, removal, kept=files, retire=mode in ("commits", "all"))
     metadata = plan_metadata_removal(
         store,
         history,
@@ -137,18 +141,19 @@ def plan_vacuum(
             planned = plan_deletes(store, history, unneeded).steps()
             look_again = UnneededDeletes(key, oldest, frozenset(step.path for step in planned))
             stages.append(Stage(name="deletes", seen=_SAME, looks=(look_again,), steps=planned))
+    quarantine, lost = plan_quarantine_removal(store) if mode == "all" else ((), ())
     return Plan(
         command="vacuum",
         array=store.uri,
-        stages=tuple(stages),
-        losses=(*_losses(removal), *metadata.losses, *blocking),
+        stages=(*stages, *quarantine),
+        losses=(*_losses(removal), *metadata.losses, *blocking, *lost),
         notes=tuple(notes),
         findings=tuple(doubtful_tags(store.uri, tags)),
         engine_open_requests=requests,
     )
 
 
-def _age_ms(age: float | str) -> int:
+def age_ms(age: float | str) -> int:
     """Read an age: a number is in hours."""
     with suppress(ValueError):
         return int(float(age) * 3_600_000)
@@ -164,6 +169,16 @@ def _blocking(loose: Iterable[Step], array: str) -> Iterable[str]:
             f"{files} would go: an engine can then no longer consolidate commits (F1); "
             f"--keep-deletes keeps them, and chronotile repair {array} puts them back"
         )
+
+
+def _no_longer_undone(store: Store, removal: Removal) -> Iterable[str]:
+    """Name the operations that hid fragments which go: without these they cannot be undone."""
+    gone = {one.folder.rpartition("/")[2] for one in removal.fragments}
+    known = list_operations(store) if gone else ()
+    standing = [one for one in known if one.state == "done" and one.command in _HIDING]
+    hidden = {one.id: read_operation(store, one).get("hidden", ()) for one in standing}
+    if ids := [id_ for id_, names in hidden.items() if not gone.isdisjoint(names)]:
+        yield f"operations that can no longer be undone: {', '.join(ids)}"
 
 
 def _losses(removal: Removal) -> Iterable[str]:
@@ -183,7 +198,7 @@ class _FragmentFolder(NamedTuple):
     reason: str
 
 
-class _CommitFiles:
+class CommitFiles:
     """The commit files and fragments that go: steps 1 to 6."""
 
     def __init__(
@@ -197,12 +212,8 @@ class _CommitFiles:
     ) -> None:
         """Plan them.
 
-        Args:
-            store: Where the array is.
-            history: What was read of it.
-            removal: The fragments that may go.
-            kept: Extensions of loose commits that stay even if a `.con` holds them.
-            retire: Remove commit files whose commits other files hold.
+        `kept` are extensions of loose commits that stay even if a `.con` holds them; `retire`
+        removes commit files whose commits other files hold.
         """
         self.history, table, sizes = history, history.table, _Sizes(store)
         rows = table.find([one.commit_uri for one in removal.fragments])

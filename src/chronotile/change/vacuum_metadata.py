@@ -28,6 +28,7 @@ from chronotile.change.merged_files import (
     group_metadata,
     sound_group,
 )
+from chronotile.change.operations import list_operations, old_quarantine
 from chronotile.change.plan import Plan, Stage, Step
 from chronotile.change.tag import tags_of_group
 from chronotile.check.tags import doubtful_tags
@@ -36,7 +37,7 @@ from chronotile.format.commit_files import rank
 from chronotile.format.kinds import FRAGMENT_META, META
 from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import iso_time, time_text, to_ms
-from chronotile.history.footer_files import FooterFile, read_consolidated
+from chronotile.history.read_footers import FooterFile, read_consolidated
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.group_members import files_at, last_entries
 
@@ -328,6 +329,24 @@ class Replaced:
         return [self._by_name[name] for name in names]
 
 
+def plan_quarantine_removal(store: Store) -> tuple[tuple[Stage, ...], tuple[str, ...]]:
+    """Plan the removal of what old changes took out, as a stage and the loss that it is."""
+    folders = old_quarantine(store)
+    if not folders:
+        return (), ()
+    entries = [entry for some in folders.values() for entry in some]
+    reason = "its change is final, or older than 90 days"
+    steps = tuple(
+        Step(op="remove", path=entry.path, size=entry.size, reason=reason) for entry in entries
+    )
+    same = "every window sees what it saw before"
+    stage = Stage(name="quarantine", seen=same, steps=steps, folders=tuple(folders))
+    final = {one.id for one in list_operations(store) if one.state == "final"}
+    ids = [folder.rpartition("/")[2] for folder in folders]
+    lost = [id_ for id_ in ids if id_ not in final]
+    return (stage,), (f"operations that can no longer be undone: {', '.join(lost)}",) * bool(lost)
+
+
 def plan_vacuum_group(
     store: Store,
     key: bytes | None,
@@ -372,21 +391,22 @@ def plan_vacuum_group(
         losses += _losses(folder, replaced)
         notes += replaced.kept_notes()
         relied_on |= {**replaced.readable, **replaced.vacuums}
+    quarantine, lost = plan_quarantine_removal(store)
     return Plan(
         command="vacuum",
         array=store.uri,
-        stages=tuple(replaced_stages(steps, relied_on)),
-        losses=tuple(losses),
+        stages=(*replaced_stages(steps, relied_on), *quarantine),
+        losses=(*losses, *lost),
         notes=tuple(notes),
         findings=tuple(doubtful_tags(store.uri, tags)),
     )
 
 
 def _kept_windows(store: Store, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
-    def look_up(name: str) -> int | None:
-        return tags.checked(store.uri).moment(name)
+    def known() -> dict[str, int]:
+        return tags.checked(store.uri).by_name()
 
-    moments = [to_ms(one, store.uri, look_up=look_up) for one in keep.moments]
+    moments = [to_ms(one, store.uri, tags=known) for one in keep.moments]
     return windows_of(tags, moments, keep)
 
 

@@ -9,20 +9,25 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiledb
 from support.engine_arrays import EngineArray
+from support.terminals import on_terminal
 
 import chronotile as ct
 from chronotile.array import Array
 from chronotile.change.operations import (
     OPERATIONS,
-    describe_operations,
+    QUARANTINE,
     list_operations,
     operation_of,
     read_operation,
     stamp,
+    tell_operations,
 )
 from chronotile.cli import main
+from chronotile.fleet.find_arrays import find_arrays
 from chronotile.format.timestamps import iso_time
+from chronotile.rows.engine import NoEngineError
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -102,15 +107,15 @@ def test_another_array_at_the_same_place_inherits_nothing(made: EngineArray) -> 
     other = EngineArray(made.uri).create()
     other.write(10, {1: 1})
     shutil.move(kept, made.folder / "__chronotile")
-    assert describe_operations(open_store(made.uri)) == []
-    with pytest.raises(ct.ChronotileError, match="found none that stands"):
+    assert tell_operations(open_store(made.uri)) == []
+    with pytest.raises(ct.ChronotileError, match="nothing to undo"):
         ct.undo(made.uri)
 
 
 def test_without_a_record_there_is_no_way_back(made: EngineArray) -> None:
     assert main(["delete", made.uri, "--where", "a == 1", "--no-record"]) == 0
     assert not (made.folder / "__chronotile").exists()
-    with pytest.raises(ct.ChronotileError, match="found none that stands"):
+    with pytest.raises(ct.ChronotileError, match="nothing to undo"):
         ct.undo(made.uri)
 
 
@@ -118,14 +123,14 @@ def test_old_records_are_merged_into_one_file(made: EngineArray) -> None:
     handle = Array(open_store(made.uri))
     for value in (1, 2, 3):
         handle.delete(f"a == {value}")
-    before = describe_operations(handle.store)
+    before = tell_operations(handle.store)
     old = [aged(path, 91) for path in records(made)[:2]]
     young = next(one["id"] for one in before if one["id"] not in old)
     last = handle.tag("first")
     merged, *others = sorted(records(made), key=lambda path: not path.name.endswith("-merged.json"))
     assert len(document(merged)["records"]) == 2
     assert {path.name.split("-")[1] for path in others} == {young, last.operation}
-    told = {one["id"]: one for one in describe_operations(handle.store)}
+    told = {one["id"]: one for one in tell_operations(handle.store)}
     assert told.keys() == {*old, young, last.operation}
     for one in before:
         assert told[one["id"]] == one | {"time": told[one["id"]]["time"]}
@@ -147,3 +152,121 @@ def test_an_old_operation_can_still_be_undone(made: EngineArray) -> None:
     states = {one.id: one.state for one in list_operations(handle.store)}
     assert (states[first], states[second]) == ("done", "done")
     assert all(read_operation(handle.store, one)["id"] for one in list_operations(handle.store))
+
+
+def test_a_vacuum_empties_the_quarantine_of_old_changes(made: EngineArray) -> None:
+    handle = Array(open_store(made.uri))
+    (made.commits_folder / "notes.wrt").touch()
+    old = str(handle.repair().operation)
+    (made.commits_folder / "more.wrt").touch()
+    young = str(handle.repair().operation)
+    quarantine = made.folder / QUARANTINE
+    assert {path.name for path in quarantine.iterdir()} == {old, young}
+    assert not handle.vacuum(dry_run=True).losses
+    (path,) = (path for path in records(made) if old in path.name)
+    aged(path, 91)
+    planned = handle.vacuum(dry_run=True)
+    assert planned.losses == (f"operations that can no longer be undone: {old}",)
+    handle.vacuum()
+    assert {path.name for path in quarantine.iterdir()} == {young}
+    handle.undo(young)
+    assert (made.commits_folder / "more.wrt").exists()
+    with pytest.raises(ct.ChronotileError, match="found it gone: it is final"):
+        handle.undo(old)
+
+
+def test_what_removed_files_is_final(made: EngineArray) -> None:
+    handle = Array(open_store(made.uri))
+    handle.consolidate()
+    handle.vacuum()
+    states = {one.command: one.state for one in list_operations(handle.store)}
+    assert states == {"consolidate": "done", "vacuum": "final"}
+
+
+def test_the_command_lists_an_array_a_group_or_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = tmp_path / "root" / "group"
+    tiledb.Group.create(str(group))
+    with tiledb.Group(str(group), "w") as opened:
+        for name in ("one", "two"):
+            EngineArray(group / name).create().write(10, {1: 1})
+            opened.add(name, name=name, relative=True)
+    alone = EngineArray(tmp_path / "root" / "alone").create()
+    alone.write(10, {1: 1})
+    Array(open_store(alone.uri)).tag("first", message="why not")
+    ct.open(group).tag("second")
+
+    def listed(place: object, *more: str) -> Any:
+        assert main(["operations", str(place), *more, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    root = tmp_path / "root"
+    assert [(one["array"], one["command"]) for one in listed(root)] == [
+        (str(group), "tag"),
+        (alone.uri, "tag"),
+    ]
+    (of_group,) = listed(group)
+    assert [one["group"] for one in listed(group / "one")] == [of_group["id"]]
+    (of_array,) = listed(alone.uri)
+    assert listed(alone.uri, of_array["id"][:4])["message"] == "why not"
+    assert main(["operations", str(root)]) == 0
+    assert f"why not; 1 file put; {alone.uri}" in capsys.readouterr().out
+    (row,) = ct.open(alone.uri).operations().to_pylist()
+    assert (row["id"], row["state"]) == (of_array["id"], "done")
+
+
+def test_a_moved_array_takes_its_way_back_along(made: EngineArray, tmp_path: Path) -> None:
+    before = made.answer()
+    Array(open_store(made.uri)).delete("a == 1")
+    moved = EngineArray(made.folder.rename(tmp_path / "moved"))
+    handle = Array(open_store(moved.uri))
+    planned = handle.undo(dry_run=True)
+    assert moved.answer() != before
+    assert [step.to_dict() for step in handle.undo().steps] == [
+        step.to_dict() for step in planned.steps
+    ]
+    assert moved.answer() == before
+
+
+def test_a_search_passes_over_what_is_kept(made: EngineArray, tmp_path: Path) -> None:
+    """A quarantine can hold a whole array, such as that of a member that was taken out."""
+    Array(open_store(made.uri)).tag("first")
+    shutil.copytree(made.folder, tmp_path / "copy")
+    shutil.move(tmp_path / "copy", made.folder / QUARANTINE / "0123abcd" / "array")
+    assert find_arrays(tmp_path).uris == (made.uri,)
+
+
+def test_without_the_engine_a_delete_says_how_many_rows_at_most(
+    made: EngineArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.write(20, {3: 3})
+    assert Array(open_store(made.uri)).delete("a >= 2", dry_run=True).rows == {"deleted": 2}
+
+    def missing() -> None:
+        raise NoEngineError("tiledb", "expected the engine, found none")
+
+    monkeypatch.setattr("chronotile.rows.counted.require_engine", missing)
+    planned = Array(open_store(made.uri)).delete("a >= 2", dry_run=True)
+    assert planned.rows == {}
+    assert "up to 3 rows, in 2 fragments" in planned.notes
+
+
+def test_a_terminal_is_asked_about_a_predicate_that_matches_nothing(made: EngineArray) -> None:
+    call = ("delete", made.uri, "--where", "a == 77")
+    for answer, status, deletes in (("n", 1, 0), ("y", 0, 1)):
+        ended, shown = on_terminal(call, answer=answer)
+        assert ended == status
+        assert "No row matches. Go on all the same?" in shown
+        assert len(ct.open_log(made.uri).view().deletes) == deletes
+
+
+def test_ids_of_new_files_differ_in_their_first_digits(made: EngineArray) -> None:
+    handle = Array(open_store(made.uri))
+    for number in range(12):
+        handle.tag(f"t{number}")
+        made.write(20 + number, {3: number})
+        handle.consolidate()
+    names = [*made.files("__commits", "*.con"), *made.files("__meta", "*[0-9a-f]")]
+    ids = {name.split("_")[4][:6] for name in names}
+    assert len(ids) == len(names) > 12

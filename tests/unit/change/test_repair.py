@@ -178,7 +178,7 @@ def test_a_cut_delete_is_gone_and_that_is_told(tmp_path: pathlib.Path) -> None:
     con.write_bytes(data[: data.index(b".del\n") + 40])
     assert isinstance(array.answer(), str)
     report = repair(array.uri)
-    assert any("comes back" in note for note in report.notes)
+    assert any("become visible again" in note for note in report.notes)
     assert not isinstance(array.answer(), str)
 
 

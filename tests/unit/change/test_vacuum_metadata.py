@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray
+from support.footers import consolidated_footers
 
 from chronotile import consolidate, vacuum
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
-    consolidated_footers,
     encode_consolidated_footers,
 )
 
