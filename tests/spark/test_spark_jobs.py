@@ -18,15 +18,15 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from support.corpus_cases import CASES
+from support.engine_arrays import EngineArray
 from support.fleets import FIRST_MS, FleetMaker, age, make_template
 from support.groups import member, put_array, put_list
 from support.large_arrays import make_large_array
 from support.spark_sessions import local_session
-from support.stored_tables import files, stored, version
+from support.stored_tables import as_read, files, stored, version
 
 import chronotile as ct
 from chronotile import consolidate, vacuum
-from chronotile.check.file_uses import BYTES_OF
 from chronotile.cli import program as cli
 from chronotile.errors import StorageError
 from chronotile.fleet import array_tables, register, shares
@@ -36,15 +36,15 @@ from chronotile.fleet import run_pipeline as pipeline
 from chronotile.fleet.array_tables import SCHEMAS, TABLES, ArrayTables, with_twins
 from chronotile.fleet.data_source import ChronotileSource
 from chronotile.fleet.delta_store import TABLES as TABLES_OF_RUN
-from chronotile.fleet.delta_store import Output, OvertakenError, Run
+from chronotile.fleet.delta_store import Output, OvertakenError
 from chronotile.fleet.find_arrays import Fleet
 from chronotile.fleet.maintenance import STOP, Due, Work
 from chronotile.fleet.options import Options
 from chronotile.fleet.read_bucket import run_task
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import UnreadableError, read_limit
-from chronotile.fleet.session import in_tasks
 from chronotile.fleet.shares import bucket_of
+from chronotile.fleet.surviving_tasks import Results, run_job
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history import fragment_facts
@@ -191,7 +191,7 @@ def test_a_group_is_a_root_whose_members_are_followed(spark: SparkSession, tmp_p
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_fleet_as_tables(spark: SparkSession, fleet: Path, name: str) -> None:
-    found = rows_of(read(spark, fleet, name, partition_bytes="20000"))
+    found = rows_of(read(spark, fleet, name))
     broken = str(fleet / "broken")
     assert [row for row in found if broken not in row] == expected(arrays_in(fleet), name)
     assert sum(broken in row for row in found) == (1 if name in ("arrays", "findings") else 0)
@@ -329,6 +329,11 @@ def test_footers_and_sizes_are_read_only_for_chosen_columns(
     assert spark.sql("SELECT count(*), count(domain) FROM facts").collect()[0] == (4, 4)
 
 
+def spark_version(spark: SparkSession) -> tuple[int, int]:
+    major, minor = spark.version.split(".")[:2]
+    return int(major), int(minor)
+
+
 def test_filters_go_down_where_spark_lets_them(
     spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +345,8 @@ def test_filters_go_down_where_spark_lets_them(
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
         assert rows_of(frame) == plain
+        if spark_version(spark) < (4, 1):
+            return  # It hands no filter down.
         # What was taken is not asked again, and only the one array is opened.
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert f"= {array}" not in plan.partition("BatchScan")[0]
@@ -361,14 +368,15 @@ def test_filters_go_down_where_spark_lets_them(
             seen.extend(roots)
             return Fleet((), ())
 
-        monkeypatch.setattr(shares, "find_arrays", find)
+        monkeypatch.setattr(fleet_plan, "find_arrays", find)
         options = Options(roots=(str(fleet),))
-        shares.find_fleet(options, [array])
-        shares.find_fleet(options, None, f"{fleet}/group-0/array-3")
+        fleet_plan.find_fleet(options, [array])
+        fleet_plan.find_fleet(options, None, f"{fleet}/group-0/array-3")
         assert seen == [array, str(fleet / "group-0")]
     finally:
-        (fleet / "group-2").unlink()
-        (fleet / "away").rename(fleet / "group-2")
+        if (fleet / "away").exists():
+            (fleet / "group-2").unlink()
+            (fleet / "away").rename(fleet / "group-2")
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
@@ -469,7 +477,9 @@ def test_a_stream_in_several_batches_with_an_array_that_cannot_be_read(
     options = {"state": str(tmp_path / "state"), "maxArraysPerTrigger": "2"}
     stream = Stream(spark, str(root), tmp_path, table="commits", **options)
     batches = stream.step()
-    assert [batch.numInputRows for batch in batches] == [12, 6]
+    # Before 4.2, Spark asks for all that is new at once.
+    in_batches = [12, 6] if spark_version(spark) >= (4, 2) else [18]
+    assert [batch.numInputRows for batch in batches] == in_batches
     assert stream.rows() == expected([root / name for name in "abc"], "commits")
     telling = Stream(spark, str(root), tmp_path / "t", table="findings", state=f"{tmp_path}/t/s")
     telling.step()
@@ -543,7 +553,7 @@ def test_a_stream_from_a_bucket(
 
 
 def job(root: Path | str, out: Path | str, **more: Any) -> Job:
-    options = Options(roots=(str(root),), partition_bytes=20_000)
+    options = Options(roots=(str(root),))
     return Job(options=options, out=str(out), **more)
 
 
@@ -621,9 +631,7 @@ def test_sizes_are_measured_if_asked_for(
     text = page.read_text()
     visible = sum(row["bytes_visible"] or 0 for row in rows)
     assert 'aria-label="Size by reason"' in text
-    assert f"<title>visible: {size_text(visible)}</title>" in text
-    reasons = [name for name in BYTES_OF.values() if any(row[name] for row in rows)]
-    assert text.count("<rect class=") == len(reasons) > 1
+    assert size_text(visible) in text
 
 
 def test_since_last_reads_what_has_changed(spark: SparkSession, tmp_path: Path) -> None:
@@ -670,12 +678,12 @@ def test_runs_are_told_and_can_be_read_again(spark: SparkSession, tmp_path: Path
     read_in = {r["array"][-7:]: r["run_id"] for r in stored(out / "arrays").to_pylist()}
     assert (read_in["array-0"], read_in["array-2"]) == (second.run, first.run)
     tables = ct.fleet_tables(out, run=first.run)
-    assert set(tables) == {*SCHEMAS, "operations"}
+    assert set(tables) == {*SCHEMAS, "members", "operations"}
     assert tables["findings"].to_pyarrow_table().num_rows == 2
     assert ct.fleet_tables(out)["arrays"].to_pyarrow_table().num_rows == 5
     operations = stored(out / "operations").to_pylist()
     assert sorted((row["array"], row["command"], row["state"]) for row in operations) == [
-        (str(root / "array-0"), command, "done") for command in ("consolidate", "vacuum")
+        (str(root / "array-0"), *one) for one in (("consolidate", "done"), ("vacuum", "final"))
     ]
 
 
@@ -692,7 +700,6 @@ def test_tasks_go_on_where_the_driver_stops_looking(
 
     monkeypatch.setattr(pipeline, "plan_fleet", planned)
     told = run(spark, job(fleet, tmp_path / "out"))
-    assert all(share.arrays == () and share.file for share in shares)
     assert sum(share.count for share in shares) == told.totals.arrays == 14
     pieces = [piece for share in shares for piece in share.split()]
     assert sum(piece.count for piece in pieces) == sum(s.count for s in shares if s.count > 1)
@@ -727,26 +734,26 @@ def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_pa
     assert stored_rows(out / "commits") == expected(arrays_in(root), "commits")
 
 
-def test_heavy_arrays_stay_in_their_buckets(spark: SparkSession, tmp_path: Path) -> None:
-    """A run that follows another one weighs no array: that is no reason to divide them anew."""
+def test_arrays_stay_in_their_buckets(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fleet keeps its buckets until it has become many times as large, or as small."""
     maker = FleetMaker(make_template(tmp_path / "template"))
     root, out = tmp_path / "root", tmp_path / "out"
     for number in range(40):
         maker.array(root / f"array-{number:02d}", 20, seed=number)
     age(root)
-    options = Options(roots=(str(root),), partition_bytes=1_000)
-    asked = Job(options=options, out=str(out), since_last=True)
+    monkeypatch.setattr(shares, "ARRAYS_IN_BUCKET", 1)
+    asked = Job(options=Options(roots=(str(root),)), out=str(out), since_last=True)
 
-    def told(read: int) -> tuple[int, set[str]]:
+    def told(read: int) -> tuple[int | None, set[str]]:
         summary = run(spark, asked)
         assert (summary.read, summary.unchanged) == (read, 40 - read)
         assert stored_rows(out / "commits") == expected(arrays_in(root), "commits")
-        division = Output(out=str(out)).snapshot().division
-        assert division is not None
-        return division.buckets, files(out / "commits")
+        return Output(out=str(out)).snapshot().buckets, files(out / "commits")
 
     buckets, known = told(40)
-    assert buckets >= 64, "many times what 40 light arrays need"
+    assert buckets == 64
     assert told(0) == (buckets, known)
     maker.commit(root / "array-03", 7, uuid="1" * 32)
     again, changed = told(1)
@@ -758,9 +765,7 @@ def test_heavy_arrays_stay_in_their_buckets(spark: SparkSession, tmp_path: Path)
     assert (summary.read, summary.unchanged, summary.totals.arrays) == (0, 2, 2)
     for name in SCHEMAS:
         assert stored_rows(out / name) == expected(arrays_in(root), name)
-    division = Output(out=str(out)).snapshot().division
-    assert division is not None
-    assert division.buckets < buckets
+    assert Output(out=str(out)).snapshot().buckets == shares.FEWEST
 
 
 def test_a_killed_first_run_goes_on_where_it_was(
@@ -772,18 +777,18 @@ def test_a_killed_first_run_goes_on_where_it_was(
         maker.array(root / f"array-{number:02d}", 20, seed=number, deletes=1, loose=3)
     age(root)
     monkeypatch.setattr(pipeline, "ARRAYS_IN_WAVE", 4)
-    commit, waves = Run.commit, []
+    waves: list[Any] = []
 
-    def stop(self: Run, *given: Any) -> dict[str, int]:
-        waves.append(commit(self, *given))
+    def stop(*given: Any) -> Any:
         if len(waves) == 2:
             raise KeyboardInterrupt
+        waves.append(run_job(*given))
         return waves[-1]
 
-    monkeypatch.setattr(Run, "commit", stop)
+    monkeypatch.setattr(pipeline, "run_job", stop)
     with pytest.raises(KeyboardInterrupt):
         run(spark, job(root, out))
-    monkeypatch.setattr(Run, "commit", commit)
+    monkeypatch.setattr(pipeline, "run_job", run_job)
     with pytest.raises(ct.ChronotileError, match="expected a complete run"):
         ct.fleet_tables(out)
     half = stored(out / "arrays").num_rows
@@ -832,19 +837,21 @@ def test_tables_of_an_earlier_version_and_other_types_are_refused(
     with pytest.raises(ct.ChronotileError, match="give a new folder with --out"):
         run(spark, job(tmp_path / "root", tmp_path / "old"))
     out = tmp_path / "out"
-    DeltaTable.create(str(out / "arrays"), pa.schema([("array", pa.int64())]))
-    with pytest.raises(ct.ChronotileError, match=r"expected column array of .*string.*, found"):
+    DeltaTable.create(str(out / "arrays"), pa.schema([("uri", pa.int64())]))
+    with pytest.raises(ct.ChronotileError, match=r"expected column uri of .*string.*, found"):
         run(spark, job(tmp_path / "root", out))
     shutil.rmtree(out)
     fewer = [field for field in TABLES_OF_RUN["arrays"] if field.name != "stale"]
     DeltaTable.create(str(out / "arrays"), pa.schema(fewer), partition_by=["bucket"])
     run(spark, job(tmp_path / "root", out))
     assert stored_rows(out / "arrays") == expected([tmp_path / "root" / "a"], "arrays")
+    assert version(out / "arrays") == 1  # the column came with the rows
 
 
-def test_workers_do_not_search_modules_for_garbage(spark: SparkSession) -> None:
-    frozen = in_tasks(spark, [0, 1], lambda *_: str(gc.get_freeze_count()))
-    assert all(int(count) > 10_000 for _, count in frozen)
+def test_workers_do_not_search_modules_for_garbage(spark: SparkSession, tmp_path: Path) -> None:
+    results = Results(open_store(str(tmp_path)), "results")
+    frozen = run_job(spark, lambda _: gc.get_freeze_count(), [0, 1], lambda *_: None, results)
+    assert all(count > 10_000 for count in frozen)
 
 
 def test_since_last_sees_a_file_that_was_changed_in_place(
@@ -887,7 +894,7 @@ def test_an_array_that_kills_its_worker_stops_nobody(
     poisoned = ("array-07", "array-31")
 
     def die(task: Any) -> Any:
-        if any(array.endswith(poisoned) for array in task.share.arrays):
+        if any(place.uri.endswith(poisoned) for place in task.share.places(task.run)):
             os.kill(os.getpid(), signal.SIGKILL)
         return run_task(task)
 
@@ -915,7 +922,7 @@ def test_maintenance_that_kills_its_worker_stops_nobody(
     group = maintenance_job.maintain_group
 
     def die(arrays: tuple[Due, ...], work: Work) -> Any:
-        if any(one.array.endswith("array-1") for one in arrays):
+        if any(one.array.endswith("array-1") and not one.killed for one in arrays):
             os.kill(os.getpid(), signal.SIGKILL)
         return group(arrays, work)
 
@@ -927,7 +934,7 @@ def test_maintenance_that_kills_its_worker_stops_nobody(
     # One that was under way when the job was broken off is run again and finds nothing to do:
     # that the first time did it, its record tells.
     for number, count in enumerate((2, 0, 2)):
-        records = list((root / f"array-{number}").glob("__chronotile/operations/*-done.json"))
+        records = list((root / f"array-{number}").glob("__chronotile/operations/*.json"))
         assert len(records) == count
 
 
@@ -944,7 +951,7 @@ def test_a_failed_run_leaves_the_last_good_tables(
 
     def fail_after_writing(task: Any) -> Any:
         done = run_task(task)
-        if "array-7" in repr(task.share):
+        if any(place.uri.endswith("array-7") for place in task.share.places(task.run)):
             raise StorageError("out", "the disk is full")
         return done
 
@@ -982,7 +989,7 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
     assert again.maintained == ()
     told = stored(out / "operations").to_pylist()
     assert sorted((row["array"], row["command"], row["state"]) for row in told) == [
-        (str(root / "loose"), command, "done") for command in ("consolidate", "vacuum")
+        (str(root / "loose"), *one) for one in (("consolidate", "done"), ("vacuum", "final"))
     ]
 
 
@@ -1028,13 +1035,35 @@ def test_maintenance_by_policy(
     assert "did you mean 'rule'" in capfd.readouterr().err
 
 
+def test_small_fragments_are_merged_by_policy(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert SparkSession.getActiveSession() is spark
+    root = tmp_path / "root"
+    arrays = [EngineArray(root / name).create() for name in ("a", "b")]
+    for array in arrays:
+        for at in (10, 20, 30):
+            array.write(at, {at: at})
+    before = [array.answers([(0, 20), (0, 99)]) for array in arrays]
+    rule = 'arrays = ["**"]\nalways = true\ncompact = { max_memory = "1GB", quiet = "0s" }'
+    (tmp_path / "policy.toml").write_text(f"[[rule]]\n{rule}\n")
+    call = ["pipeline", str(root), "--out", str(tmp_path / "out"), "--maintain", "--json"]
+    for more, outcome in ((["--dry-run"], "planned"), ([], "done"), ([], "nothing")):
+        assert cli.main([*call, "--policy", str(tmp_path / "policy.toml"), *more]) == 0
+        told = json.loads(capfd.readouterr().out)["maintained"]
+        assert told == {f"compact {outcome}": 2}
+    assert [array.answers([(0, 20), (0, 99)]) for array in arrays] == before
+    assert [len(ct.open_log(array.uri).view().fragments) for array in arrays] == [1, 1]
+
+
 def test_the_tables_can_lie_in_a_bucket(
     spark: SparkSession, fleet: Path, s3: S3Server, bucket: str, tmp_path: Path
 ) -> None:
     out = f"{bucket}/tables"
     for since_last in (False, True):
         run(spark, job(fleet, out, out_storage=s3.options, since_last=since_last))
-        commits = ct.fleet_tables(out, storage_options=s3.options)["commits"].to_pyarrow_table()
+        table = ct.fleet_tables(out, storage_options=s3.options)["commits"]
+        commits = as_read(table.to_pyarrow_table())
         rows = commits.select(SCHEMAS["commits"].names).to_pylist()
         found = [_frozen(row.values()) for row in rows]
         assert sorted(found, key=repr) == expected(arrays_in(fleet), "commits")

@@ -60,7 +60,7 @@ def unblock(array: Path) -> None:
 
 
 def job(root: Path | str, out: Path | str, limit: str = "0.001", **more: Any) -> Job:
-    options = Options(roots=(str(root),), partition_bytes=20_000)
+    options = Options(roots=(str(root),))
     return Job(options=options, out=str(out), max_unreadable=read_limit(limit), **more)
 
 

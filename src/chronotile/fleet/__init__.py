@@ -6,14 +6,15 @@ policy. `import chronotile` loads nothing of this, and only the modules marked *
 
     find_arrays, flat_listing, inventory       which arrays there are
     check_all                                  findings on all of them
-    measured_array, array_tables               one array as rows of tables
+    array_tables                               one array as rows of tables
     fleet_without_spark                        tables in memory, and as plain Parquet
+    list_places, sql_query                     what is below a place, and questions about it
     options, shares, read_share                what a task reads, and how
     change_table*, data_source*                the data source
-    unchanged_arrays, batch_plans, read_batch*, stream*        the same as a stream
+    batch_plans, stream*                       the same as a stream
     session*, surviving_tasks                  jobs that one bad array cannot end
     delta_store                                where the tables are, and how they are committed
-    plan, read_bucket, run_summary, run_pipeline               the pipeline
+    plan, unchanged_arrays, read_bucket, run_summary, run_pipeline      the pipeline
     policy, maintenance                        what may be done to which arrays, and doing it
 
     chronotile.fleet.register(spark)

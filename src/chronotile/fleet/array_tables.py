@@ -32,8 +32,7 @@ from chronotile.check.engine_open_cost import (
     open_cost,
 )
 from chronotile.check.file_uses import BYTES_OF
-from chronotile.check.findings import MOST, CappedFindings
-from chronotile.check.unread_arrays import unreadable
+from chronotile.check.findings import MOST, CappedFindings, unreadable
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
@@ -94,11 +93,6 @@ def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
     return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def rows_of(piece: Rows | pa.Table) -> list[dict[str, Any]]:
-    """Give the rows of a piece, as dicts."""
-    return piece.rows if isinstance(piece, Rows) else piece.to_pylist()
 
 
 def _shape(piece: Piece) -> tuple[type, tuple[str, ...]]:
@@ -209,6 +203,7 @@ def cost_columns(history: History, engine: OpenCost | None) -> dict[str, int]:
     row = {"open_requests": open_requests(history), "open_lists": open_lists(history)}
     if engine is not None:
         row |= {"engine_open_requests": engine.requests, "engine_open_lists": engine.lists}
+        row["engine_open_requests_after_maintenance"] = engine.requests_after_maintenance
     return row
 
 
@@ -245,7 +240,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         "bytes bigint, open_requests bigint, engine_open_requests bigint, errors bigint, "
         "warnings bigint, infos bigint, stale string, log_bytes bigint, "
         + ", ".join(f"{name} bigint" for name in BYTES_OF.values())
-        + ", open_lists bigint, engine_open_lists bigint"
+        + ", open_lists bigint, engine_open_lists bigint, "
+        "engine_open_requests_after_maintenance bigint"
     ),
     "commits": columns(
         "array string, name string, kind string, t1 bigint, t2 bigint, uuid string, "
@@ -272,7 +268,8 @@ as there are very many of one code; `log_bytes` what was read of the log; `bytes
 the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
 each file then has to be listed. `open_requests` are those of an open by this package, of which
 `open_lists` list; `engine_open_requests` and `engine_open_lists` those of an engine, null if a
-`.meta` cannot be opened. In `fragments` the columns
+`.meta` cannot be opened; `engine_open_requests_after_maintenance` those after commits and footers
+are consolidated and vacuumed. In `fragments` the columns
 from `cells` on are null unless a reader asks for them, as each fragment then costs a read of its
 footer. `stale` is null unless a run of the pipeline could not read the array: then it names
 the older run whose rows all tables repeat."""
@@ -326,6 +323,8 @@ class ArrayTables:
     """The array's files with their sizes, if they were asked for."""
     max_findings: int = MOST
     """Findings of one code and severity that are listed."""
+    checked: Sequence[Finding] | None = None
+    """The findings, if a check has them already."""
 
     def table(self, name: str) -> pa.Table:
         """Make one table of `TABLES`.
@@ -355,7 +354,9 @@ class ArrayTables:
         """The findings of `check`; it looks into fragments only if the user asked for it."""
         log, deep = self.log, self.check == "deep"
         store = None if self.check == "log" else log.store
-        found = find_problems(log.history, log.rules, store, deep=deep)
+        found: Iterable[Finding] | None = self.checked
+        if found is None:
+            found = find_problems(log.history, log.rules, store, deep=deep)
         return CappedFindings(log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table) -> Columns:
@@ -394,15 +395,15 @@ class ArrayTables:
         measured = self.measured
         if measured is None or any(entry.size is None for entry in measured):
             return {}
-        sizes = bytes_by_reason(self.log.storage, self.log.history, self.log.rules, measured)
+        sizes = bytes_by_reason(self.log.store, self.log.history, self.log.rules, measured)
         return {"bytes": sum(sizes.values())} | {BYTES_OF[name]: n for name, n in sizes.items()}
 
-    @cached_property
+    @property
     def engine_open(self) -> OpenCost | None:
         """The cost of an engine's open; None if a `.meta` cannot be opened."""
         history = self.log.history
         is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
-        held = consolidated_fragments(self.log.storage, history) if is_there else Consolidated()
+        held = consolidated_fragments(self.log.store, history) if is_there else Consolidated()
         return None if held is None else open_cost(self.log.rules, held)
 
     def _commits(self) -> Iterator[Piece]:

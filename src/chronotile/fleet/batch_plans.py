@@ -1,13 +1,16 @@
 """The state of a stream: which arrays each batch reads, and what each batch gave of each array.
 
-In: the folder of a stream's state, and what a look at the fleet found. Out: offsets, which are the
-numbers of batches; the plan of each batch: its arrays, and the record that each begins with; and
+In: the folder of a stream's state, and what a look at the fleet found. Out: the numbers of
+batches; the plan of each batch: its arrays, and the record that each begins with; and
 `Record` values. Opens no array, and knows nothing of Spark.
 
-    STATE/<batch>.json              the plan of a batch, written once: planned again, it is the same
-    STATE/<batch>.index.json        all arrays up to a batch, so that a restart reads few plans
+    STATE/<batch>.json              the plan of a batch, with what is known of all arrays before it;
+                                    it is written once: planned again, the batch is the same
     STATE/records/<array>-<batch>   what the batch gave of the array, and all that is known of it
     STATE/unread/<batch>-<array>    put before a record that says that the array was not read
+
+The name identifies a commit, never its time: a commit that is dated in the past is new all the
+same. A stream keeps 8 bytes of the name's hash.
 
 Tasks write records. The first record of a batch and an array decides; a task that runs again, or
 twice at once, gives what that record says. So each row comes once, whatever dies. A record holds
@@ -15,36 +18,52 @@ the hashes of what is in the array now, and of what was there until lately. What
 week is forgotten: state grows with the array, not with its history.
 
 Two queries that share a folder get the same batches, as long as none is more than a few behind:
-plans, and records that only they need, are removed after that.
+plans, and records that only they need, are removed after that. All arrays stand in each plan, as a
+restart then reads one file; nothing is written while nothing changes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 
 from chronotile.errors import ChronotileError
-from chronotile.fleet.unchanged_arrays import NONE
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.place import MissingObjectError, find_place
 from chronotile.storage.store import ObjectExistsError, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from chronotile.fleet.unchanged_arrays import Hashes, Offset
+    import numpy.typing as npt
+
     from chronotile.storage.store import Store
+
+
+Hashes: TypeAlias = "npt.NDArray[np.uint64]"
+"""Hashes of commits, sorted, each once."""
+NONE = np.empty(0, np.uint64)
+
+
+def hashes(names: Iterable[str]) -> Hashes:
+    """Give the hashes of commits, in the given order.
+
+    >>> hashes(["a.wrt"]) == hashes(["b.wrt", "a.wrt"])[1]
+    array([ True])
+    """
+    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
 FORGET_MS = 7 * 24 * 3600 * 1000
 """How long a stream remembers what has left an array."""
-
-_HEAD = b"chronotile stream record 1\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +118,6 @@ def next_record(
     )
 
 
-class Unread(NamedTuple):
-    """A place that says that a batch may not have read an array."""
-
-    batch: int
-    key: str
-
-
 @dataclass(frozen=True, slots=True)
 class Records:
     """The records in the folder of a stream's state."""
@@ -126,7 +138,7 @@ class Records:
             return None
         try:
             return _decoded(data, array)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OSError, EOFError, BadZipFile):
             problem = f"expected the record of {array}, found {len(data)} other bytes"
             raise ChronotileError(self.store().uri_of(path), problem) from None
 
@@ -143,17 +155,19 @@ class Records:
             return self.read(record.array, batch) or record
         return record
 
-    def unread(self) -> list[Unread]:
-        """Give the batches and arrays that may not have been read."""
+    def unread(self, batch: int) -> dict[str, str]:
+        """Give the paths that say of arrays, by key, that a batch may not have read them."""
         files = self.store().list_dir(self.path_of("unread")).files
-        names = (file.path.rpartition("/")[2].partition("-") for file in files)
-        return [Unread(int(batch), key) for batch, _, key in names if batch.isdigit()]
+        names = {file.path.rpartition("/")[2]: file.path for file in files}
+        return {
+            name.partition("-")[2]: path
+            for name, path in names.items()
+            if name.startswith(f"{batch}-")
+        }
 
-    def remove(self, gone: Iterable[tuple[str, int]], unread: Iterable[Unread] = ()) -> None:
+    def remove(self, gone: Iterable[tuple[str, int]]) -> None:
         """Remove records that no batch needs any more."""
-        paths = [self._path(array, batch) for array, batch in gone]
-        paths += [self.path_of(f"unread/{one.batch}-{one.key}") for one in unread]
-        self.store().remove(paths)
+        self.store().remove([self._path(array, batch) for array, batch in gone])
 
     def store(self) -> Store:
         """Give the storage above the folder, which need not exist yet."""
@@ -176,29 +190,26 @@ def array_key(array: str) -> str:
     return hashlib.blake2b(array.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
+_COLUMNS = ("new", "present", "gone", "gone_ms")
+
+
 def _encoded(record: Record) -> bytes:
-    columns = (record.new, record.present, record.gone, record.gone_ms)
-    sizes = [len(column) for column in columns]
-    head = json.dumps({"array": record.array, "sizes": sizes, "unread": record.unread})
-    numbers = b"".join(column.astype("<u8").tobytes() for column in columns)
-    return _HEAD + head.encode() + b"\n" + numbers
+    head = json.dumps({"array": record.array, "unread": record.unread}).encode()
+    buffer, columns = io.BytesIO(), {name: getattr(record, name) for name in _COLUMNS}
+    np.savez(buffer, head=np.frombuffer(head, np.uint8), **columns)
+    return buffer.getvalue()
 
 
 def _decoded(data: bytes, array: str) -> Record:
-    end = data.index(b"\n", len(_HEAD))
-    head = json.loads(data[len(_HEAD) : end])
-    sizes, numbers = head["sizes"], np.frombuffer(data[end + 1 :], "<u8").astype(np.uint64)
-    if not data.startswith(_HEAD) or head["array"] != array or sum(sizes) != len(numbers):
+    with np.load(io.BytesIO(data)) as file:
+        head = json.loads(file["head"].tobytes())
+        columns = {name: file[name] for name in _COLUMNS}
+    if head["array"] != array:
         raise ValueError(array)
-    new, present, gone, gone_ms = np.split(numbers, np.cumsum(sizes)[:3])
-    return Record(
-        array=array, new=new, present=present, gone=gone, gone_ms=gone_ms, unread=head["unread"]
-    )
+    return Record(array=array, unread=head["unread"], **columns)
 
 
-FORMAT = 3
-INDEX_EVERY = 64
-"""After this many batches a file holds all arrays."""
+FORMAT = 4
 KEPT = 16
 """Batches that can be read again."""
 
@@ -236,15 +247,6 @@ class Index:
     gone: dict[str, int] = field(default_factory=dict)
     """Array that is no longer found -> since when, in ms."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the form in files."""
-        return {
-            "format": FORMAT,
-            "arrays": {array: list(entry) for array, entry in self.entries.items()},
-            "problems": self.problems,
-            "gone": self.gone,
-        }
-
     def planned(self, array: str, mark: str) -> Planned:
         """Give an array as the next plan has it."""
         entry = self.entries.get(array)
@@ -252,7 +254,7 @@ class Index:
         return Planned(array, before, mark, None, self.problems.get(array))
 
     def forget(self, present: Collection[str], at_ms: int) -> dict[str, ArrayState]:
-        """Drop, and returns, the arrays that have not been found for a week.
+        """Drop, and return, the arrays that have not been found for a week.
 
         >>> index = Index(entries={"a": ArrayState(1, None), "b": ArrayState(1, None)})
         >>> index.forget(["a"], 0), list(index.forget(["a"], FORGET_MS)), list(index.entries)
@@ -269,181 +271,129 @@ class Plans:
 
     def __init__(self, place: str, storage: tuple[tuple[str, str], ...]) -> None:
         self.records = Records(place, storage)
+        self.records.store().make_folder()
         self._index = Index()
 
-    def first(self) -> Offset:
-        """Give the offset before the first batch."""
-        return {"batch": 0}
-
-    def latest(self) -> Offset:
+    def latest(self) -> int:
         """Give the last batch that was planned."""
-        return {"batch": max(self._numbers(".json"), default=0)}
+        return max(self._numbers(), default=0)
 
-    def planned(self, start: Offset) -> Offset | None:
-        """Give the next batch, if it was planned: a crash may have followed."""
-        number = _number(start) + 1
-        return None if self._read(f"{number}.json") is None else {"batch": number}
+    def is_planned(self, number: int) -> bool:
+        """Tell whether a batch was planned: a crash may have followed."""
+        return self._read(number) is not None
 
-    def index(self, start: Offset) -> Index:
-        """All arrays up to an offset."""
-        number = _number(start)
+    def index(self, number: int) -> Index:
+        """All arrays up to a batch, as the records of its tasks have it."""
         if self._index.number == number:
             return self._index
-        if self._index.number > number:
-            self._index = Index()
-        before = [one for one in self._numbers(".index.json") if one <= number]
-        if before and max(before) > self._index.number:
-            self._index = _from_json(max(before), self._read(f"{max(before)}.index.json") or {})
-        unread = self.records.unread()
-        for batch in range(self._index.number + 1, number + 1):
-            self._fold(batch, {one.key for one in unread if one.batch == batch})
-        return self._index
-
-    def _fold(self, number: int, unread: Collection[str]) -> None:
-        """Add one batch to the index."""
-        document = self._read(f"{number}.json")
-        if document is None:
-            raise self._missing(number)
-        index, self._index.number = self._index, number
+        document = self._plan_of(number) if number else {}
+        entries = {array: ArrayState(*one) for array, one in document.get("known", {}).items()}
+        index = Index(number, entries, document.get("problems", {}), document.get("gone", {}))
+        unread = self.records.unread(number)
         for one in _arrays(document):
-            if one.problem is not None:
-                index.problems[one.array] = one.problem
-                continue
-            entry, told = ArrayState(number, one.mark), None
-            if array_key(one.array) in unread:
+            told = one.problem
+            if told is None and array_key(one.array) in unread:
                 record = self.records.read(one.array, number)
                 told = record.unread if record is not None else None
+                # It stays as it was, and is read again.
+                before = -1 if one.before is None else one.before
+                index.entries[one.array] = ArrayState(before, None)
             if told is None:
-                index.entries[one.array] = entry
+                index.entries[one.array] = ArrayState(number, one.mark)
                 index.problems.pop(one.array, None)
             else:
-                # It stays as it was, and is read again.
                 index.problems[one.array] = told
-                index.entries[one.array] = ArrayState(
-                    -1 if one.before is None else one.before, None
-                )
+        self._index = index
+        return index
 
-    def plan(self, start: Offset, arrays: Mapping[str, str], problems: Mapping[str, str]) -> Offset:
-        """Write the next plan; if another query was first, its plan is the next batch.
+    def plan(
+        self,
+        number: int,
+        arrays: Mapping[str, str],
+        problems: Mapping[str, str],
+        present: Collection[str] | None,
+    ) -> int:
+        """Write the plan after a batch; if another query was first, its plan is the next batch.
 
         Args:
-            start: The offset that the batch begins at.
+            number: The batch.
             arrays: Array to read -> its mark.
             problems: Array or folder that cannot be listed -> why.
+            present: The arrays that are there; None if some could not be listed.
         """
-        index, number = self.index(start), _number(start) + 1
+        index, at_ms = self.index(number), now_ms()
+        over = index.forget(present, at_ms) if present is not None else {}
         document = {
             "format": FORMAT,
-            "at_ms": now_ms(),
+            "at_ms": at_ms,
             "arrays": [
                 *(index.planned(array, mark) for array, mark in arrays.items()),
                 *(Planned(place, None, None, words) for place, words in problems.items()),
             ],
+            "known": index.entries,
+            "problems": index.problems,
+            "gone": index.gone,
         }
-        self._write(f"{number}.json", document)
-        return {"batch": number}
+        with suppress(ObjectExistsError):
+            data = json.dumps(document).encode()
+            self.records.store().put_if_absent(self._path(number + 1), data)
+        last = number - KEPT
+        self.records.remove((a, e.batch) for a, e in over.items() if 0 <= e.batch <= last)
+        for batch in sorted(one for one in self._numbers() if one <= last):
+            self._remove(batch)
+        return number + 1
 
-    def batch(self, start: Offset, end: Offset) -> tuple[Planned, ...]:
-        """Give the arrays to read between two offsets."""
-        first, number = _number(start), _number(end)
+    def batch(self, first: int, number: int) -> tuple[Planned, ...]:
+        """Give the arrays to read between two batches."""
         if first == number:
             return ()
         if first != number - 1:
             found = f"found {first} and {number}"
             raise ChronotileError(self.records.place, f"expected two batches in a row, {found}")
-        document = self._read(f"{number}.json")
-        if document is None:
-            raise self._missing(number)
-        return _arrays(document)
+        return _arrays(self._plan_of(number))
 
-    def tidy(self, number: int, present: Collection[str] | None) -> None:
-        """Write an index now and then, and removes what no batch needs any more.
+    def _remove(self, batch: int) -> None:
+        """Remove a batch that will not be read again, and the records that nothing begins with."""
+        records, unread = self.records, self.records.unread(batch)
+        gone: list[tuple[str, int]] = []
+        for one in _arrays(self._read(batch) or {}):
+            record = records.read(one.array, batch) if array_key(one.array) in unread else None
+            if record is not None and record.unread is not None:
+                gone.append((one.array, batch))
+            elif one.before is not None:
+                gone.append((one.array, one.before))
+        records.remove(gone)
+        records.store().remove([*unread.values(), self._path(batch)])
 
-        Args:
-            number: The last batch that is done with.
-            present: The arrays that are there; None if some could not be listed.
-        """
-        if number % INDEX_EVERY or self._index.number != number:
-            return
-        last = number - KEPT
-        over = self._index.forget(present, now_ms()) if present is not None else {}
-        self._write(f"{number}.index.json", self._index.to_json())
-        self.records.remove((a, e.batch) for a, e in over.items() if 0 <= e.batch <= last)
-        kept = max((one for one in self._numbers(".index.json") if one <= last), default=0)
-        unread = [one for one in self.records.unread() if one.batch <= kept]
-        for batch in sorted(one for one in self._numbers(".json") if one <= kept):
-            arrays = _arrays(self._read(f"{batch}.json") or {"arrays": ()})
-            unsure = {one.key for one in unread if one.batch == batch}
-            self.records.remove(self._superseded(batch, arrays, unsure))
-            self._remove(f"{batch}.json")
-        self.records.remove((), unread)
-        for one in self._numbers(".index.json"):
-            if one < kept:
-                self._remove(f"{one}.index.json")
-
-    def _superseded(
-        self, batch: int, arrays: tuple[Planned, ...], unsure: Collection[str]
-    ) -> Iterator[tuple[str, int]]:
-        """Give the records that nothing begins with once a batch will not be read again."""
-        for one in arrays:
-            if array_key(one.array) in unsure:
-                record = self.records.read(one.array, batch)
-                if record is not None and record.unread is not None:
-                    yield one.array, batch
-                    continue
-            if one.before is not None:
-                yield one.array, one.before
-
-    def _missing(self, number: int) -> ChronotileError:
-        problem = f"expected the plan of batch {number}, found no file"
-        hint = "the state belongs to another checkpoint, or has gone on without this query"
-        return ChronotileError(f"{self.records.place}/{number}.json", f"{problem}: {hint}")
-
-    def _numbers(self, suffix: str) -> list[int]:
+    def _numbers(self) -> list[int]:
         folder = self.records.store().list_dir(self.records.path_of("").rstrip("/"))
-        names = [file.path.rpartition("/")[2] for file in folder.files]
-        stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
-        return [int(stem) for stem in stems if stem.isdigit()]
+        names = [file.path.rpartition("/")[2].removesuffix(".json") for file in folder.files]
+        return [int(name) for name in names if name.isdigit()]
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _path(self, number: int) -> str:
+        return self.records.path_of(f"{number}.json")
+
+    def _plan_of(self, number: int) -> dict[str, Any]:
+        document = self._read(number)
+        if document is None:
+            problem = f"expected the plan of batch {number}, found no file"
+            hint = "the state belongs to another checkpoint, or has gone on without this query"
+            where = f"{self.records.place}/{number}.json"
+            raise ChronotileError(where, f"{problem}: {hint}")
+        return document
+
+    def _read(self, number: int) -> dict[str, Any] | None:
         try:
-            data = self.records.store().read(self.records.path_of(name))
+            data = self.records.store().read(self._path(number))
         except MissingObjectError:
             return None
         document: dict[str, Any] = json.loads(data)
         if document.get("format") != FORMAT:
             problem = f"expected format {FORMAT}, found a plan of an earlier version"
-            raise ChronotileError(f"{self.records.place}/{name}", f"{problem}: give a new folder")
+            where = f"{self.records.place}/{number}.json"
+            raise ChronotileError(where, f"{problem}: give a new folder")
         return document
-
-    def _write(self, name: str, document: dict[str, Any]) -> None:
-        with suppress(ObjectExistsError):
-            data = json.dumps(document).encode()
-            self.records.store().put_if_absent(self.records.path_of(name), data)
-
-    def _remove(self, name: str) -> None:
-        self.records.store().remove([self.records.path_of(name)])
-
-
-def _number(offset: Offset) -> int:
-    """Read the number of a batch.
-
-    Raises:
-        ChronotileError: An earlier version made the offset, which holds commits itself.
-
-    >>> _number({"batch": 7})
-    7
-    """
-    if "batch" not in offset:
-        problem = "expected the number of a batch, found an offset of an earlier version"
-        raise ChronotileError("checkpoint", f"{problem}: give the query a new checkpointLocation")
-    return int(offset["batch"])
 
 
 def _arrays(document: Mapping[str, Any]) -> tuple[Planned, ...]:
-    return tuple(Planned(*one) for one in document["arrays"])
-
-
-def _from_json(number: int, document: Mapping[str, Any]) -> Index:
-    entries = {array: ArrayState(*entry) for array, entry in document["arrays"].items()}
-    return Index(number, entries, dict(document["problems"]), dict(document["gone"]))
+    return tuple(Planned(*one) for one in document.get("arrays", ()))

@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from chronotile.check.unread_arrays import words
+from chronotile.check.findings import error_words
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, ReadError
 from chronotile.fleet.array_tables import LAST, ROW_TABLES, timestamps
 from chronotile.fleet.read_share import window_of
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.commit_changes import commit_changes, row_events
+from chronotile.rows.diff import with_heads
 from chronotile.rows.engine import Range, require_engine
 from chronotile.rows.places import written_box
-from chronotile.rows.row_diff import with_heads
 from chronotile.rows.snapshot import last_time, schema_in_force
 from chronotile.show.row_formats import plain_rows
 from chronotile.storage.store import open_store
@@ -143,7 +143,7 @@ def change_partitions(
         except BadTimeError:
             raise
         except ChronotileError as error:  # one bad array must not stop a fleet
-            _log.warning("no rows of %s: %s", array, words(error))
+            _log.warning("no rows of %s: %s", array, error_words(error))
             continue
         every = sum(cells.values())
         group: list[str] = []

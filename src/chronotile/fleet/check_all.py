@@ -10,13 +10,22 @@ With `out`, the tables of the fleet are left there as well, as the pipeline writ
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.check_array import check
-from chronotile.check.findings import SEVERITIES, UNREADABLE, Finding, LookedAt, finding, is_unread
-from chronotile.check.unread_arrays import unreadable
+from chronotile.check.findings import (
+    SEVERITIES,
+    UNREADABLE,
+    Finding,
+    LookedAt,
+    finding,
+    is_unread,
+    unreadable,
+)
 from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, StorageError
-from chronotile.fleet.find_arrays import Fleet, Found, Unlisted, find_arrays
+from chronotile.fleet.find_arrays import Fleet, Unlisted, find_arrays
+from chronotile.fleet.options import Options
 from chronotile.format.kinds import GROUP
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from chronotile.check.findings import Reach
+    from chronotile.storage.store import Store
 
 
 Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -45,6 +55,20 @@ class FleetCheck(NamedTuple):
     """Folders that could not be listed: arrays below them were not checked."""
     looked_at: LookedAt = LookedAt()
     """What was looked at, in all arrays."""
+
+    def by_array(self) -> dict[str, tuple[Finding, ...]]:
+        """Give the findings on each array."""
+        found: dict[str, list[Finding]] = {array: [] for array in self.arrays}
+        for item in self.findings:
+            if item.array in found:
+                found[item.array].append(item)
+        return {array: tuple(items) for array, items in found.items()}
+
+    @property
+    def beside_arrays(self) -> tuple[Finding, ...]:
+        """Give the findings on groups and folders."""
+        arrays = frozenset(self.arrays)
+        return tuple(item for item in self.findings if item.array not in arrays)
 
     def worst(self) -> str | None:
         """Give the worst severity of all findings.
@@ -101,9 +125,11 @@ def check_fleet(
     """
     if log_only and deep:
         raise ChronotileError("check", "expected log_only or deep, found both")
-    fleet = _find(roots, storage_options, key)
+    fleet = _find(
+        roots, partial(find_arrays, storage_options=storage_options, follow=True, key=key)
+    )
     findings: list[Finding] = []
-    findings += _group_findings(fleet.groups, key, storage_options)
+    findings += _group_findings((open_store(uri, storage_options) for uri in fleet.groups), key)
     looked_at = LookedAt()
     for uri in fleet.uris:
         if on_array is not None:
@@ -122,79 +148,73 @@ def check_fleet(
     checked = FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
     if out is not None and fleet.uris:
         reach: Reach = "log" if log_only else "deep" if deep else "fragments"
-        _write_tables(checked, os.fspath(out), reach, key, storage_options)
+        storage = tuple(sorted((storage_options or {}).items()))
+        places = (*fleet.uris, *fleet.groups)
+        options = Options(roots=places, check=reach, sizes=True, key=key, storage=storage)
+        _write_tables(checked, os.fspath(out), options)
     return checked
 
 
-def _write_tables(
-    checked: FleetCheck,
-    out: str,
-    reach: Reach,
-    key: bytes | None,
-    storage_options: Mapping[str, str] | None,
-) -> None:
+def _write_tables(checked: FleetCheck, out: str, options: Options) -> None:
     """Write the tables of the arrays that were checked."""
-    from chronotile.fleet.options import Options
     from chronotile.fleet.run_pipeline import Job, run
     from chronotile.fleet.run_summary import read_limit
 
-    storage = tuple(sorted((storage_options or {}).items()))
-    arrays = frozenset(checked.arrays)
     job = Job(
-        options=Options(roots=checked.arrays, check=reach, sizes=True, key=key, storage=storage),
+        options=options,
         out=find_place(out).uri,
-        out_storage=dict(storage) if "://" in out else {},
-        findings=tuple(item for item in checked.findings if item.array not in arrays),
+        out_storage=dict(options.storage) if "://" in out else {},
+        checked=checked,
         max_unreadable=read_limit("100%"),
     )
     run(None, job)
 
 
-def _find(roots: Roots, storage_options: Mapping[str, str] | None, key: bytes | None) -> Fleet:
+def _find(roots: Roots, find: Callable[[str | os.PathLike[str]], Fleet]) -> Fleet:
     """Give the arrays below each root; of several, one that cannot be searched stops no other."""
     wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
-    arrays: dict[str, Found] = {}
+    arrays: set[str] = set()
     problems: dict[str, Unlisted] = {}
     groups: set[str] = set()
     for root in wanted:
         try:
-            fleet = find_arrays(root, storage_options, follow=True, key=key)
+            fleet = find(root)
         except ReadError as error:
             if len(wanted) == 1:
                 raise
             missing = isinstance(error, ArrayNotFoundError)
             problems[error.where] = Unlisted(error.where, error.problem, missing)
             continue
-        arrays |= {array.uri: array for array in fleet.arrays}
+        arrays |= {*fleet.uris}
         problems |= {problem.uri: problem for problem in fleet.problems}
         groups |= set(fleet.groups)
-        if not fleet.arrays and not fleet.problems and not fleet.groups:
+        if not fleet.uris and not fleet.problems and not fleet.groups:
             place = find_place(root).uri
             problems[place] = Unlisted(place, NO_ARRAY, missing=True)
-    found = tuple(sorted(arrays.values()))
-    return Fleet(found, tuple(problems.values()), groups=tuple(sorted(groups)))
+    return Fleet(tuple(sorted(arrays)), tuple(problems.values()), groups=tuple(sorted(groups)))
 
 
-def _group_findings(
-    groups: Iterable[str], key: bytes | None, storage_options: Mapping[str, str] | None
-) -> Iterator[Finding]:
+def _group_findings(groups: Iterable[Store], key: bytes | None) -> Iterator[Finding]:
     """Give the findings on groups; those on a group in another are told with that."""
     from chronotile.dataset.check_group import check_group
-    from chronotile.dataset.open_dataset import open_dataset
+    from chronotile.dataset.open_dataset import dataset_at
 
     told: set[str] = set()
+    seen: set[tuple[str, str, str]] = set()
     for group in groups:
-        if group in told:
+        if group.uri in told:
             continue
         try:
-            dataset = open_dataset(group, key, storage_options)
+            dataset = dataset_at(group, key)
             now = now_ms()
             found = list(check_group(dataset, now))
-            yield from found
+            keys = [(item.array, item.code, item.path) for item in found]
+            yield from (item for item, one in zip(found, keys, strict=True) if one not in seen)
+            seen |= {*keys}
             if not any(item.path.startswith(GROUP) and item.severity == "error" for item in found):
                 told |= {node.uri for node in dataset.tree(now) if node.found == "group"}
         except Exception as error:  # no error of one group may stop the others
-            yield unreadable(group, error)
+            yield unreadable(group.uri, error)
 
 
 def unlisted(folder: Unlisted) -> Finding:

@@ -13,7 +13,6 @@ query selects, but a schema can: with `.schema("name string, cells bigint")` foo
 
 from __future__ import annotations
 
-import io
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,14 +24,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.check.file_uses import BYTES_OF
 from chronotile.errors import ChronotileError
-from chronotile.fleet.array_tables import READABLE, TABLES, twinned, with_twins
+from chronotile.fleet.array_tables import READABLE, SCHEMAS, TABLES, twinned, with_twins
 from chronotile.fleet.change_table import (
     ChangePartition,
     change_partitions,
     read_changes,
     schema_of_changes,
 )
-from chronotile.fleet.find_arrays import WEIGHT_OF_ARRAY, WEIGHT_OF_FILE, Fleet, Found
+from chronotile.fleet.flat_listing import Searched, unlisted_rows
 from chronotile.fleet.inventory import (
     listing_rows,
     prefixes_in,
@@ -41,14 +40,14 @@ from chronotile.fleet.inventory import (
     whole_arrays,
 )
 from chronotile.fleet.options import OF_STREAMS, Options, choose, read_options
+from chronotile.fleet.plan import find_fleet, search_wide
 from chronotile.fleet.read_share import read_share, with_tags_of_roots
-from chronotile.fleet.shares import Share, find_fleet, group_shares, listed_places, shares
+from chronotile.fleet.shares import Share, shares
 from chronotile.fleet.stream import CommitStream
-from chronotile.format.kinds import COMMITS
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -121,24 +120,9 @@ class Filters(NamedTuple):
             batch = batch.filter(condition.mask(batch))
         return batch
 
-
-class FilterTaker:
-    """A reader that applies some filters of Spark."""
-
-    filters: Filters
-    options: Any
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Take filters; returns those that Spark has to apply."""
-        columns = TABLES[self.options.table].names
-        taken: list[Condition] = []
-        for one in filters:
-            condition = _understood(one)
-            if condition is None or condition.column not in columns:
-                yield one
-            else:
-                taken.append(condition)
-        self.filters = Filters(tuple(taken))
+    def keep_arrays(self, rows: pa.Table) -> pa.Table:
+        """Give the rows of the arrays that can have rows, as in `inventory.NAMES`."""
+        return Filters(tuple(c for c in self.conditions if c.column == "array")).keep(rows)
 
 
 def _understood(pushed: Any) -> Condition | None:
@@ -154,6 +138,8 @@ def _understood(pushed: Any) -> Condition | None:
         return None
     return Condition(path[0], op, values if op == "In" else values[0])
 
+
+_log = logging.getLogger(__name__)
 
 _IN_FOOTERS = frozenset(FACTS.names[FACTS.get_field_index("cells") :])
 """Columns of `fragments` that stand in footers."""
@@ -185,36 +171,8 @@ def with_choice(schema: StructType, columns: pa.Schema, options: Options) -> Opt
     )
 
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass
-class ListedPartition(InputPartition):
-    """The arrays that one task reads, with their listings."""
-
-    arrays: tuple[str, ...]
-    listings: bytes
-    """Rows as in `inventory_arrays.NAMES`, as an Arrow stream."""
-    created_ms: int
-    """When the inventory was made."""
-
-    def options(self, options: Options) -> Options:
-        """Give the options, with the listings of these arrays."""
-        table = pa.ipc.open_stream(self.listings).read_all()
-        known = {place.uri: place.entries or () for place in listed_places(table.to_batches())}
-        after = self.created_ms if options.fresh else None
-        return replace(options, known=known, known_until=after)
-
-
-def inventory_partitions(
-    options: Options, only: Collection[str] | None = None, start: str = ""
-) -> list[ListedPartition]:
-    """Divides the arrays of an inventory.
-
-    Args:
-        options: Which inventory, and which roots in it.
-        only: A filter: the arrays that can have rows.
-        start: A filter: what the places of arrays begin with.
+def inventory_shares(options: Options, filters: Filters) -> tuple[Share, ...]:
+    """Divide the arrays of an inventory.
 
     Raises:
         ChronotileError: The manifest, or a root, is not what it should be.
@@ -222,44 +180,27 @@ def inventory_partitions(
     inventory = read_manifest(str(options.inventory), options.storage_options)
     below = prefixes_in(inventory, options.roots)
     _log.info("by an inventory that is %.1f hours old", inventory.age_s / 3600)
-    found = []
-    for file in inventory.files:
-        rows = listing_rows(read_objects(inventory, file), inventory.bucket, below)
-        if only is not None:
-            rows = rows.filter(pc.is_in(rows["array"], pa.array([*only], pa.string())))
-        found.append(rows.filter(pc.starts_with(rows["array"], start)))
-    rows = whole_arrays(found)
-    fleet = Fleet(tuple(_weighed(rows)), ())
-    partitions, at = [], 0
-    counts = dict(zip(*_counts(rows), strict=True))
-    for share in shares(fleet, options.partition_bytes):
-        length = sum(counts[array] for array in share.arrays)
-        listings = _stream(rows.slice(at, length))
-        partitions.append(ListedPartition(share.arrays, listings, inventory.created_ms))
-        at += length
-    return partitions
+    objects = (read_objects(inventory, file) for file in inventory.files)
+    rows = whole_arrays([listing_rows(one, inventory.bucket, below) for one in objects])
+    fresh_ms = inventory.created_ms if options.fresh else None
+    return shares(filters.keep_arrays(rows), (), fresh_ms)
 
 
-def _counts(rows: pa.Table) -> tuple[list[str], list[int]]:
-    counted = rows["array"].value_counts()
-    return counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+def fleet_shares(options: Options, filters: Filters) -> tuple[Share, ...]:
+    """Divide the arrays, or of `members` the groups, that a search finds."""
+    found = find_all(options, filters)
+    if options.table == "members":
+        return shares(unlisted_rows(found.groups))
+    return shares(found.rows, found.problems)
 
 
-def _weighed(rows: pa.Table) -> list[Found]:
-    """Give the arrays in order, each with the weight that `find_arrays` gives it."""
-    is_commit = pc.starts_with(rows["path"], f"{COMMITS}/")
-    weights = pc.if_else(is_commit, pc.add(pc.fill_null(rows["size"], 0), WEIGHT_OF_FILE), 0)
-    table = pa.table({"array": rows["array"], "weight": weights}).group_by("array")
-    sums = table.aggregate([("weight", "sum")]).sort_by("array")
-    pairs = zip(sums["array"].to_pylist(), sums["weight_sum"].to_pylist(), strict=True)
-    return [Found(array, WEIGHT_OF_ARRAY + weight) for array, weight in pairs]
-
-
-def _stream(rows: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    return sink.getvalue()
+def find_all(options: Options, filters: Filters) -> Searched:
+    """Find the arrays and groups that can have rows."""
+    flat = options.table in SCHEMAS
+    fleet = find_fleet(options, filters.arrays, filters.start, flat=flat)
+    found = search_wide(fleet, options, follow=True)
+    problems = () if filters.arrays is not None else found.problems
+    return found._replace(rows=filters.keep_arrays(found.rows), problems=problems)
 
 
 @dataclass
@@ -322,17 +263,14 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each share."""
-        if self.options.inventory is not None:
-            only, start = self.filters.arrays, self.filters.start
-            return inventory_partitions(self.options, only, start) or [SharePartition(Share(()))]
-        fleet = find_fleet(self.options, self.filters.arrays, self.filters.start, follow=True)
-        if self.options.table == "changes":
-            parts = change_partitions((array.uri for array in fleet.arrays), self.options)
-            return [*parts] or [SharePartition(Share(()))]
-        if self.options.table == "members":
-            return [SharePartition(share) for share in group_shares(fleet) or (Share(()),)]
-        tasks = shares(fleet, self.options.partition_bytes)
-        return [SharePartition(share) for share in tasks or (Share(()),)]
+        options, filters = self.options, self.filters
+        if options.table == "changes":
+            arrays = find_all(options, filters).rows["array"].unique().to_pylist()
+            changes = [*change_partitions(arrays, options)]
+            return changes or [SharePartition(shares(unlisted_rows(()))[0])]
+        by_inventory = options.inventory is not None
+        divided = (inventory_shares if by_inventory else fleet_shares)(options, filters)
+        return [*map(SharePartition, divided)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of one share."""
@@ -341,21 +279,27 @@ class TableReader(DataSourceReader):
                 for batch in map(self.filters.keep, table.to_batches()):
                     yield choose(self.options, batch)
             return
-        for batch in self._batches(partition):
+        assert isinstance(partition, SharePartition)
+        for batch in read_share(partition.share, self.options):
             kept = self.filters.keep(batch)
             if kept.num_rows:
                 yield choose(self.options, twinned(kept))
 
-    def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, ListedPartition):
-            yield from read_share(Share(partition.arrays), partition.options(self.options))
-            return
-        assert isinstance(partition, SharePartition)
-        yield from read_share(partition.share, self.options)
 
-
-class FilteredReader(FilterTaker, TableReader):
+class FilteredReader(TableReader):
     """Reads one table of a fleet, and takes filters from Spark."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
+        """Take filters; return those that Spark has to apply."""
+        columns = TABLES[self.options.table].names
+        taken: list[Condition] = []
+        for one in filters:
+            condition = _understood(one)
+            if condition is None or condition.column not in columns:
+                yield one
+            else:
+                taken.append(condition)
+        self.filters = Filters(tuple(taken))
 
 
 def _without_state(options: object) -> dict[str, str]:

@@ -35,56 +35,67 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.fleet import array_tables
 from chronotile.fleet.array_tables import SCHEMAS, TIMESTAMP, columns, twinned, with_twins
-from chronotile.fleet.shares import Division
 from chronotile.format.timestamps import now_ms
+from chronotile.storage.place import with_secrets
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    import pyarrow.dataset as ds
     from deltalake import DeltaTable
 
     from chronotile.fleet.array_tables import Piece
-    from chronotile.fleet.run_summary import Totals
+    from chronotile.fleet.run_summary import Summary
 
 
 _RUN = [pa.field("run_id", pa.string()), pa.field("run_at", TIMESTAMP)]
 _BUCKET = pa.field("bucket", pa.int64())
 
+URI = "uri"
+"""What the tables call the array: `array`, as the data source says, is reserved in SQL dialects."""
+
 PLAIN: dict[str, pa.Schema] = {
     **SCHEMAS,
+    "members": array_tables.TABLES["members"],
     "operations": columns("array string, id string, time timestamp, command string, state string"),
 }
 """Table -> its columns, without what a run adds. `operations` has a row for each change of ours to
-an array, as far as the array keeps its record."""
+an array, as far as the array keeps its record. Of `members`, a run leaves out what `arrays` has."""
+
+
+def with_uri(schema: pa.Schema) -> list[pa.Field]:
+    """Give columns under the names that tables have."""
+    return [one.with_name(URI) if one.name == "array" else one for one in schema]
+
 
 DRESSED: dict[str, pa.Schema] = {
-    name: pa.schema([*with_twins(one), *_RUN, _BUCKET]) for name, one in PLAIN.items()
+    name: pa.schema([*with_uri(with_twins(one)), *_RUN, _BUCKET]) for name, one in PLAIN.items()
 }
 """Table -> its columns as a run writes it."""
 
-LISTINGS = pa.schema(
-    [*columns("array string, listing string, marks string, asked string, totals string"), _BUCKET]
-)
+LISTINGS = pa.schema([*columns("uri string, listing string, marks string, asked string"), _BUCKET])
 """What the next run needs to know of an array: `listing` and `marks` as `unchanged_arrays.Noted`
 explains, null if the array could not be read properly; `asked`, the options of the run that read
-it; `totals`, what the array adds to a summary."""
+it."""
 
+_COUNTS = (
+    *("arrays", "arrays_read", "arrays_unchanged", "arrays_unreadable", "commits", "fragments"),
+    *("arrays_measured", "bytes", "log_bytes", "engine_open_requests", "open_requests"),
+    *("engine_open_requests_after_maintenance", "errors", "warnings", "infos"),
+)
 RUN_HISTORY = pa.schema(
     [
         *_RUN,
-        *((name, pa.int64()) for name in ("arrays", "arrays_read", "arrays_unchanged")),
-        *((name, pa.int64()) for name in ("arrays_unreadable", "commits", "fragments")),
-        *((name, pa.int64()) for name in ("arrays_measured", "bytes", "log_bytes")),
-        *((name, pa.int64()) for name in ("engine_open_requests", "open_requests")),
-        ("engine_open_requests_after_maintenance", pa.int64()),
-        *((name, pa.int64()) for name in ("errors", "warnings", "infos")),
+        *((name, pa.int64()) for name in _COUNTS),
         ("versions", pa.map_(pa.string(), pa.int64())),
+        ("totals", pa.string()),
     ]
 )
 """Of `run_history`: a row for each complete run that has changed a table, with the version of each
-table."""
+table, and all totals as JSON, for later runs that change nothing."""
 
 
 def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
@@ -97,6 +108,7 @@ def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
     if name not in DRESSED or is_of_run(table):
         return table
     table = twinned(table)
+    table = table.rename_columns([one.name for one in with_uri(table.schema)])
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP)
     for column, value in zip(_RUN, (pa.scalar(run), at), strict=True):
         table = table.append_column(column, pa.repeat(value, len(table)))
@@ -108,22 +120,6 @@ def is_of_run(piece: Piece) -> bool:
     return isinstance(piece, pa.Table) and "run_id" in piece.column_names
 
 
-def run_row(run: str, run_ms: int, totals: Totals, counts: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the row of `run_history` on one run."""
-    at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()
-    row: dict[str, Any] = {"run_id": run, "run_at": at, **counts}
-    summed = ("arrays", "commits", "fragments", "log_bytes")
-    row |= {name: getattr(totals, name) for name in summed}
-    row["arrays_measured"] = totals.measured
-    row["bytes"] = totals.bytes if totals.measured else None
-    row["engine_open_requests"] = totals.engine_open_requests
-    row["engine_open_requests_after_maintenance"] = totals.engine_requests_after
-    row["open_requests"] = totals.open_requests
-    for severity in ("error", "warning", "info"):
-        row[f"{severity}s"] = sum(n for one, _, n in totals.findings if one == severity)
-    return row
-
-
 OWN = "_chronotile"
 LAST = "listings"
 """The table that is committed last; it is for the next run, and not for readers."""
@@ -133,8 +129,7 @@ TABLES: dict[str, pa.Schema] = {**DRESSED, LAST: LISTINGS}
 BUCKET = "bucket"
 _APP = "chronotile"
 _APP_BUCKETS = "chronotile.buckets"
-_APP_ARRAYS = "chronotile.arrays"
-"""Applications whose versions are the start of the last run, and how it divided the fleet."""
+"""Applications whose versions are the start of the last run, and its number of buckets."""
 _APP_BEGUN = "chronotile.begun"
 _APP_COMPLETE = "chronotile.complete"
 """Applications of `listings`, whose versions count the waves that were begun, and completed."""
@@ -197,7 +192,7 @@ class Output:
             return deltalake.DeltaTable(uri, storage_options=options)
 
     def create(self, table: str, schema: pa.Schema) -> DeltaTable:
-        """Open a table; make it, or give it the columns that it lacks, first.
+        """Open a table; make it first, if it is not there.
 
         Raises:
             ChronotileError: A column has another type in the table.
@@ -207,7 +202,7 @@ class Output:
         wanted = deltalake.Schema.from_arrow(schema)
         with one_error(uri):
             parts = [BUCKET] if BUCKET in schema.names else []
-            made = deltalake.DeltaTable.create(
+            made = self.delta(table) or deltalake.DeltaTable.create(
                 uri, wanted, mode="ignore", partition_by=parts, storage_options=options
             )
             known = {one.name: one.type for one in made.schema().fields}
@@ -215,25 +210,33 @@ class Output:
                 if known.get(one.name, one.type) != one.type:
                     problem = f"expected column {one.name} of {one.type}, found {known[one.name]}"
                     raise ChronotileError(uri, f"{problem}: give another folder with --out")
-            lacking = [one for one in wanted.fields if one.name not in known]
-            if lacking:
-                made.alter.add_columns(lacking)
-                made = deltalake.DeltaTable(uri, storage_options=options)
         return made
 
     def _options(self) -> dict[str, str]:
         """Give the options of the storage, which `deltalake` spells as this package does."""
-        options = dict(self.storage)
+        options = with_secrets(self.storage)
         if options.get("endpoint", "").startswith("http://"):
             options.setdefault("allow_http", "true")
         return options
 
-    def told(self) -> int | None:
-        """Tell the version of `listings` in the last row of `run_history`."""
+    def last_run(self) -> dict[str, Any]:
+        """Give the last row of `run_history`, or nothing."""
         history = self.delta(HISTORY)
         rows = [] if history is None else history.to_pyarrow_table().to_pylist()
-        newest = max(rows, key=lambda row: row["run_id"], default=None)
-        return None if newest is None else dict(newest["versions"]).get(LAST)
+        return max(rows, key=lambda row: row["run_id"], default={})
+
+    def rows(
+        self, name: str, columns: list[str], only: ds.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read some columns of a table, batch by batch, with the rows that a filter keeps.
+
+        A table of an earlier version may lack a column.
+        """
+        delta = self.delta(name)
+        if delta is not None:
+            rows = delta.to_pyarrow_dataset()
+            there = [column for column in columns if column in rows.schema.names]
+            yield from rows.to_batches(columns=there, filter=only)
 
     def snapshot(self) -> StoreSnapshot:
         """Give the tables as they are now."""
@@ -243,13 +246,10 @@ class Output:
         deltas = {name: self.create(name, TABLES[name]) for name in TABLES if name != LAST}
         deltas[LAST] = last
         buckets = last.transaction_version(_APP_BUCKETS)
-        division = (
-            Division(buckets, last.transaction_version(_APP_ARRAYS) or 0) if buckets else None
-        )
         return StoreSnapshot(
             files={name: tuple(_files(name, delta)) for name, delta in deltas.items()},
-            division=division,
-            buckets={
+            buckets=buckets,
+            buckets_of={
                 name: delta.transaction_version(_APP_BUCKETS) or buckets or 1
                 for name, delta in deltas.items()
             },
@@ -272,9 +272,9 @@ class StoreSnapshot(NamedTuple):
     """The tables as a run finds them."""
 
     files: Mapping[str, tuple[DataFile, ...]]
-    division: Division | None
-    """How the fleet is divided; None before the first run."""
-    buckets: Mapping[str, int]
+    buckets: int | None
+    """The buckets that the fleet is divided into; None before the first run."""
+    buckets_of: Mapping[str, int]
     """Table -> the buckets that it is divided into; not the same for all if a run died."""
     versions: Mapping[str, int]
     """Table -> its version."""
@@ -282,6 +282,11 @@ class StoreSnapshot(NamedTuple):
     """The start of the last run that has committed."""
     is_torn: bool
     """Whether a run died between two tables, so that they do not fit together."""
+
+    @property
+    def filled(self) -> frozenset[int]:
+        """The buckets that have files."""
+        return frozenset(file.bucket for files in self.files.values() for file in files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +318,19 @@ class Run:
         self.store().put_if_absent(f"{table}/{path}", data)
         return DataFile(table, path, len(data), bucket, _statistics(metadata))
 
+    def stop(self) -> None:
+        """Tell all tasks of the run to do nothing more: it has failed."""
+        with suppress(ChronotileError):
+            self.store().put_if_absent(f"{self.folder}/stop", b"")
+
+    def is_stopped(self) -> bool:
+        """Tell whether a task has stopped the run."""
+        try:
+            self.store().head(f"{self.folder}/stop")
+        except ChronotileError:
+            return False
+        return True
+
     def check_not_overtaken(self) -> None:
         """Refuse to go on if another run has committed since this one looked.
 
@@ -333,9 +351,9 @@ class Run:
             )
 
     def commit(
-        self, files: Iterable[DataFile], buckets: Collection[int] | None, division: Division
+        self, files: Iterable[DataFile], buckets: Collection[int] | None, divided: int
     ) -> dict[str, int]:
-        """Replace the rows of some buckets, or of all, in every table, by one commit each.
+        """Replace the rows of some of the buckets, or of all, in every table, by one commit each.
 
         A table in which nothing changes gets no commit, unless all rows are replaced: then a run
         that was frozen finds a commit in each table, and cannot add to it.
@@ -350,6 +368,8 @@ class Run:
         added: dict[str, list[DataFile]] = {name: [] for name in TABLES}
         for file in files:
             added[file.table].append(file)
+        if not buckets and buckets is not None and not any(added.values()):
+            return {}
         deltas = {name: self.output.create(name, schema) for name, schema in TABLES.items()}
 
         def gone(name: str) -> list[DataFile]:
@@ -361,8 +381,8 @@ class Run:
         last = deltas[LAST]
         self._check(last, (self.after_ms, self.started_ms))
         begun = _waves(last, _APP_BEGUN) + 1
-        whole = {_APP_BUCKETS: division.buckets, _APP_ARRAYS: division.arrays}
-        self._commit(LAST, last, [], [], {**whole, _APP_BEGUN: begun})
+        numbers = {_APP_BUCKETS: divided}
+        self._commit(LAST, last, [], (), {**numbers, _APP_BEGUN: begun})
         for name in TABLES:
             if name != LAST:
                 # The table before the check: what another run commits after it is a conflict.
@@ -370,9 +390,8 @@ class Run:
                 self._update(LAST, last)
                 self._check(last, (self.started_ms,))
                 if buckets is None or added[name] or gone(name):
-                    numbers = {_APP_BUCKETS: division.buckets}
-                    self._commit(name, deltas[name], added[name], gone(name), numbers)
-        self._commit(LAST, last, added[LAST], gone(LAST), {**whole, _APP_COMPLETE: begun})
+                    self._commit(name, deltas[name], added[name], buckets, numbers)
+        self._commit(LAST, last, added[LAST], buckets, {**numbers, _APP_COMPLETE: begun})
         return {name: int(delta.version()) for name, delta in deltas.items()}
 
     def _update(self, name: str, delta: DeltaTable) -> None:
@@ -384,9 +403,14 @@ class Run:
         name: str,
         delta: DeltaTable,
         added: list[DataFile],
-        gone: list[DataFile],
+        replaced: Collection[int] | None,
         numbers: Mapping[str, int],
     ) -> None:
+        """Commit to one table: remove the files of some buckets, or of all, and add others.
+
+        Columns that the table lacks come in the same commit.
+        """
+        deltalake = needed()
         from deltalake import transaction
 
         at_ms = now_ms()
@@ -396,28 +420,40 @@ class Run:
             )
             for one in added
         ]
-        actions += [
-            transaction.RemoveAction(one.path, True, at_ms, one.size, {BUCKET: str(one.bucket)})
-            for one in gone
-        ]
         versions = {_APP: self.started_ms, **numbers}
         words = transaction.CommitProperties(
             custom_metadata={"chronotile.run": self.name},
             app_transactions=[transaction.Transaction(*pair) for pair in versions.items()],
         )
+        only = [(BUCKET, "in", [str(one) for one in sorted(replaced)])] if replaced else None
+        known = delta.schema().fields
+        wanted = deltalake.Schema.from_arrow(TABLES[name]).fields
+        lacking = [one for one in wanted if one.name not in {field.name for field in known}]
         with one_error(self.store().uri_of(name)):
             delta.create_write_transaction(
-                actions, "append", delta.schema(), partition_by=[BUCKET], commit_properties=words
+                actions,
+                "append" if replaced is not None and not replaced else "overwrite",
+                deltalake.Schema([*known, *lacking]),
+                partition_by=[BUCKET],
+                partition_filters=only,
+                commit_properties=words,
             )
             delta.update_incremental()
 
-    def tell(self, row: Mapping[str, Any]) -> None:
+    def tell(self, summary: Summary, versions: Mapping[str, int]) -> None:
         """Add the row of this run to `run_history`."""
         deltalake = needed()
         delta = self.output.create(HISTORY, RUN_HISTORY)
-        table = pa.Table.from_pylist([dict(row)], schema=RUN_HISTORY)
+        row = {name: count for name, count in summary.to_json().items() if name in _COUNTS}
+        for severity, _, count in summary.totals.findings:
+            row[f"{severity}s"] = row.get(f"{severity}s", 0) + count
+        row = dict.fromkeys(("errors", "warnings", "infos"), 0) | row
+        row |= {"run_id": self.name, "versions": [*versions.items()]}
+        row["totals"] = summary.totals.to_text()
+        row["run_at"] = pa.scalar(self.started_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()
+        table = pa.Table.from_pylist([row], schema=RUN_HISTORY)
         with one_error(self.store().uri_of(HISTORY)):
-            deltalake.write_deltalake(delta, table, mode="append")
+            deltalake.write_deltalake(delta, table, mode="append", schema_mode="merge")
 
     def end(self) -> None:
         """Remove what only the run itself needs, and what runs of yesterday have left."""

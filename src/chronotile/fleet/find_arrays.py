@@ -1,8 +1,8 @@
 """Finding the arrays of a fleet.
 
-In: folders, or patterns of folders, on any storage. Out: `Fleet`: every array below them, each
-with the weight of its commit log, the groups, and the folders that could not be listed. Of a group
-it reads the lists of members; it opens no other file.
+In: folders, or patterns of folders, on any storage. Out: `Fleet`: every array below them, the
+groups, and the folders that could not be listed. Of a group it reads the lists of members; it opens
+no other file.
 
 A folder with a schema, or with another folder that only arrays have, is an array. The search does
 not go below it: the arrays in its `__labels` are parts of it. The search goes through every other
@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.dataset.member_tree import member_store
 from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.fleet.flat_listing import Neighbours, neighbours
-from chronotile.format.kinds import COMMITS
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
 from chronotile.history.listing import OF_GROUPS, is_array, is_group
@@ -35,7 +34,7 @@ from chronotile.visibility.group_members import members_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-    from chronotile.storage.store import Folder, Store
+    from chronotile.storage.store import Store
 
 
 CONCURRENCY = 64
@@ -43,19 +42,6 @@ CONCURRENCY = 64
 
 _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
-
-WEIGHT_OF_ARRAY = 4096
-"""The cost of opening an array without its commit files, in bytes that take as long to read."""
-WEIGHT_OF_FILE = 128
-"""The cost of one commit file without its content."""
-
-
-class Found(NamedTuple):
-    """An array."""
-
-    uri: str
-    weight: int
-    """Bytes of its commit files, and an allowance for each file; for planning only."""
 
 
 class Unlisted(NamedTuple):
@@ -70,7 +56,7 @@ class Unlisted(NamedTuple):
 class Fleet(NamedTuple):
     """The arrays below the roots, and the folders that could not be listed, both sorted."""
 
-    arrays: tuple[Found, ...]
+    uris: tuple[str, ...]
     problems: tuple[Unlisted, ...]
     left: tuple[str, ...] = ()
     """Folders that the search did not come to, as it had listed as many as it was allowed to."""
@@ -79,17 +65,11 @@ class Fleet(NamedTuple):
     wide: tuple[Neighbours, ...] = ()
     """Folders that were left for a flat list, as it is cheaper."""
 
-    @property
-    def uris(self) -> tuple[str, ...]:
-        """The places of the arrays."""
-        return tuple(array.uri for array in self.arrays)
-
 
 def find_arrays(
     roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     storage_options: Mapping[str, str] | None = None,
     *,
-    weigh: bool = False,
     missing_ok: bool = False,
     known: Container[str] = (),
     follow: bool = False,
@@ -107,7 +87,6 @@ def find_arrays(
         roots: Folders or URIs; a root that does not exist may be a pattern: `*`, `?` and `[…]`
             match within a folder's name, `**` any number of folders.
         storage_options: Options of the storage, such as a region.
-        weigh: List also the commit files of each array, for `Found.weight`.
         missing_ok: Put a root that does not exist among the problems.
         known: Folders that are known to be arrays, and are not listed again.
         follow: Go to the members of groups too, wherever they lie.
@@ -132,7 +111,7 @@ def find_arrays(
     stores = [
         store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
     ]
-    visit = partial(_visit, weigh=weigh, follow=follow, key=key, flat=flat)
+    visit = partial(_visit, follow=follow, key=key, flat=flat)
     search = _FolderSearch(visit, known, most)
     fresh = search.fresh(stores)
     left = search.on_disk([store for store in fresh if store.traits.pace == "quick"])
@@ -161,7 +140,7 @@ class _FolderSearch:
         self.groups: set[str] = set()
         self.wide: set[Neighbours] = set()
         self._members: set[str] = set()
-        self.arrays: dict[str, Found] = {}
+        self.arrays: set[str] = set()
         self.problems: dict[str, Unlisted] = {}
         self._seen: set[str] = set()
         self._visited = 0
@@ -170,8 +149,7 @@ class _FolderSearch:
         """Give the folders that the search has not met before; keeps arrays that are known."""
         new = {store.uri: store for store in stores if store.uri not in self._seen}
         self._seen.update(new)
-        again = [uri for uri in new if uri in self.known]
-        self.arrays |= {uri: Found(uri, 0) for uri in again}
+        self.arrays |= {uri for uri in new if uri in self.known}
         return [store for uri, store in new.items() if uri not in self.known]
 
     def _taken(self, store: Store, visit: Callable[[], _Visited]) -> list[Store]:
@@ -185,8 +163,7 @@ class _FolderSearch:
                 return []
             self.problems[store.uri] = Unlisted(store.uri, error.problem, missing)
             return []
-        if found.array is not None:
-            self.arrays[found.array.uri] = found.array
+        self.arrays |= {store.uri} if found.is_array else set()
         self.groups |= {store.uri} if found.is_group else set()
         self.wide |= {found.wide} if found.wide else set()
         self.problems |= {problem.uri: problem for problem in found.problems}
@@ -196,7 +173,7 @@ class _FolderSearch:
     def fleet(self, left: Iterable[Store]) -> Fleet:
         """All that was found."""
         rest = (store.uri for store in left)
-        found = (self.arrays.values(), self.problems.values(), rest, self.groups, self.wide)
+        found = (self.arrays, self.problems.values(), rest, self.groups, self.wide)
         return Fleet(*(tuple(sorted(one)) for one in found))  # type: ignore[arg-type]
 
     def _may_go_on(self) -> bool:
@@ -230,7 +207,7 @@ class _FolderSearch:
 class _Visited(NamedTuple):
     """The arrays and folders that a visit to one folder found."""
 
-    array: Found | None = None
+    is_array: bool = False
     folders: tuple[Store, ...] = ()
     members: tuple[Store, ...] = ()
     problems: tuple[Unlisted, ...] = ()
@@ -238,10 +215,10 @@ class _Visited(NamedTuple):
     wide: Neighbours | None = None
 
 
-def _visit(store: Store, *, weigh: bool, follow: bool, key: bytes | None, flat: bool) -> _Visited:
+def _visit(store: Store, *, follow: bool, key: bytes | None, flat: bool) -> _Visited:
     folder = store.list_dir()
     if is_array(folder):
-        return _Visited(Found(store.uri, _weight(store, folder) if weigh else 0))
+        return _Visited(is_array=True)
     names = [name for name in folder.folders if name not in OF_GROUPS]
     wide = neighbours(store, names) if flat else None
     below = [] if wide else [store.child(name) for name in names]
@@ -258,7 +235,7 @@ def _visit(store: Store, *, weigh: bool, follow: bool, key: bytes | None, flat: 
             words = f"its members cannot be told: {error.problem}"
             problems.append(Unlisted(store.uri, words))
     group = is_group(folder)
-    return _Visited(None, tuple(below), tuple(members), tuple(problems), group, wide)
+    return _Visited(False, tuple(below), tuple(members), tuple(problems), group, wide)
 
 
 def _members(store: Store, key: bytes | None) -> Iterator[Store]:
@@ -266,17 +243,6 @@ def _members(store: Store, key: bytes | None) -> Iterator[Store]:
     for entry in members_at(read_group(store, key=key), 0, now_ms()).values():
         with suppress(ChronotileError):  # a URI that may not be followed
             yield member_store(store, entry)
-
-
-def _weight(store: Store, folder: Folder) -> int:
-    files = list(folder.files)
-    if COMMITS in folder.folders:
-        try:
-            files += store.list_dir(COMMITS, sizes=True).files
-        except ChronotileError:
-            return WEIGHT_OF_ARRAY  # the read of the array will say what is wrong
-    sizes = sum(entry.size or 0 for entry in files)
-    return WEIGHT_OF_ARRAY + WEIGHT_OF_FILE * len(files) + sizes
 
 
 def _expanded(root: str, options: Mapping[str, str]) -> Iterator[Store]:

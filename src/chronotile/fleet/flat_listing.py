@@ -25,6 +25,7 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from chronotile.fleet.find_arrays import Unlisted
     from chronotile.storage.store import Entry, Store
 
 
@@ -56,16 +57,17 @@ class Neighbours(NamedTuple):
             yield Neighbours(self.folder, self.names[start : start + most])
 
 
-class FlatFound(NamedTuple):
-    """The arrays that a flat list found."""
+class Searched(NamedTuple):
+    """The arrays that were found among neighbours."""
 
     rows: pa.Table
-    """The names of all that may be arrays, as in `inventory_arrays.NAMES`."""
-    groups: tuple[str, ...]
-    left: tuple[str, ...]
+    """The names of all that may be arrays, as in `inventory.NAMES`."""
+    groups: tuple[str, ...] = ()
+    problems: tuple[Unlisted, ...] = ()
+    left: tuple[str, ...] = ()
     """Folders that were not listed, as their names cannot begin a list."""
-    pages: int
-    """How many requests it took."""
+    pages: int = 0
+    """Requests that flat lists took."""
 
 
 def neighbours(store: Store, names: Iterable[str]) -> Neighbours | None:
@@ -81,7 +83,7 @@ def neighbours(store: Store, names: Iterable[str]) -> Neighbours | None:
     return Neighbours(store.uri, tuple(ordered))
 
 
-def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None) -> FlatFound:
+def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None) -> Searched:
     """List neighbours.
 
     Raises:
@@ -98,7 +100,7 @@ def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None
     listing = _FlatListing(store, part.names)
     listing.run()
     groups = tuple(sorted({f"{store.uri}/{group}" for group in listing.groups()}))
-    return FlatFound(listing.rows(), groups, listing.left, listing.pages)
+    return Searched(listing.rows(), groups, (), listing.left, listing.pages)
 
 
 class _FlatListing:

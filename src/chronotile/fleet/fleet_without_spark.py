@@ -9,10 +9,8 @@ ever overwritten; on a disk a file is replaced in one step.
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,23 +19,18 @@ import pyarrow.parquet as pq
 
 from chronotile.check.findings import is_unread
 from chronotile.errors import ArrayNotFoundError
-from chronotile.fleet.array_tables import (
-    SCHEMAS,
-    TABLES,
-    ArrayTables,
-    findings_table,
-    tables_of_unreadable,
-)
-from chronotile.fleet.check_all import unlisted
+from chronotile.fleet.array_tables import SCHEMAS, TABLES, tables_of_unreadable
+from chronotile.fleet.delta_store import with_uri
 from chronotile.fleet.find_arrays import Unlisted, find_arrays
-from chronotile.fleet.measured_array import MeasuredArray, measure_array
-from chronotile.history.read_history import read_history
-from chronotile.log import Log
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_share import folder_findings, open_place, read_array
+from chronotile.fleet.shares import ListedArray, packed
+from chronotile.fleet.surviving_tasks import in_processes
 from chronotile.storage.place import ObjectExistsError
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from chronotile.check.findings import Reach
 
@@ -45,7 +38,7 @@ if TYPE_CHECKING:
 FEW = 24
 """Up to this many arrays, starting processes takes longer than the work."""
 FEW_ON_DISK = 512
-"""Likewise, if they lie on a disk and only their logs are read: 5 ms each."""
+"""The same, if they lie on a disk and only their logs are read: 5 ms each."""
 _PER_TASK = 16
 """Arrays of one task."""
 
@@ -55,24 +48,14 @@ class FleetTables(NamedTuple):
 
     tables: Mapping[str, pa.Table]
     problems: tuple[Unlisted, ...]
+    groups: tuple[str, ...] = ()
+    """The groups that were met."""
 
     @property
     def is_whole(self) -> bool:
         """Tell whether every array and folder could be read."""
         found = self.tables["findings"].select(["code", "severity"]).to_pydict()
         return not any(map(is_unread, found["code"], found["severity"]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _LocalTask:
-    """Some arrays, and how to open them."""
-
-    uris: tuple[str, ...]
-    names: tuple[str, ...]
-    check: Reach
-    sizes: bool
-    key: bytes | None = field(repr=False)
-    storage_options: Mapping[str, str] | None = field(repr=False)
 
 
 def make_tables(
@@ -83,7 +66,7 @@ def make_tables(
     sizes: bool = True,
     key: bytes | None = None,
     storage_options: Mapping[str, str] | None = None,
-    workers: int | None = None,
+    on_array: Callable[[], None] = lambda: None,
 ) -> FleetTables:
     """Make the tables of every array at or below the roots, and of the members of groups there.
 
@@ -94,8 +77,7 @@ def make_tables(
         sizes: Measure each array: every file is listed for it.
         key: The key of the encrypted arrays.
         storage_options: Options of the storage.
-        workers: Processes to use; if it is left out, as many as there are cores, or this one
-            alone where that is faster.
+        on_array: Called after each array.
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -106,63 +88,46 @@ def make_tables(
     chronotile.errors.ArrayNotFoundError: memory://no-fleet/a: expected objects below it, found none
     """
     fleet = find_arrays(roots, storage_options, follow=True, key=key)
-    uris, size = fleet.uris, _PER_TASK
-    tasks = [
-        _LocalTask(
-            uris=uris[first : first + size],
-            names=tuple(names),
-            check=check,
-            sizes=sizes and "arrays" in names,
-            key=key,
-            storage_options=storage_options,
-        )
-        for first in range(0, len(uris), size)
-    ]
-    parts = _all_made(tasks, uris, workers)
+    options = Options(
+        check=check,
+        sizes=sizes and "arrays" in names,
+        key=key,
+        storage=tuple(sorted((storage_options or {}).items())),
+    )
+    tasks = list(packed(fleet.uris, _PER_TASK))
+    is_quick = check == "log" and not any("://" in uri for uri in fleet.uris)
+    is_small = len(fleet.uris) <= (FEW_ON_DISK if is_quick else FEW)
+    in_memory = any(uri.startswith("memory:") for uri in fleet.uris)
+    work = partial(_made, names=tuple(names), options=options)
+    made_of = in_processes(work, tasks, alone=is_small or in_memory)
+    parts = []
+    for task, part in zip(tasks, made_of, strict=True):
+        parts.append(part)
+        for _ in task:
+            on_array()
     if "findings" in names and fleet.problems:
-        parts.append({"findings": findings_table(tuple(map(unlisted, fleet.problems)))})
+        parts.append({"findings": folder_findings(fleet.problems)})
     made = {
         name: pa.concat_tables(
             [TABLES[name].empty_table(), *(part[name] for part in parts if name in part)]
         )
         for name in names
     }
-    return FleetTables(made, fleet.problems)
+    return FleetTables(made, fleet.problems, fleet.groups)
 
 
-def _all_made(
-    tasks: Sequence[_LocalTask], uris: Sequence[str], workers: int | None
-) -> list[dict[str, pa.Table]]:
-    """Carries tasks out, in several processes where that is faster."""
-    wanted = workers or os.cpu_count() or 1
-    is_log_only = all(task.check == "log" for task in tasks)
-    is_quick = workers is None and is_log_only and not any("://" in uri for uri in uris)
-    few = FEW_ON_DISK if is_quick else FEW
-    if len(uris) <= few or wanted == 1 or any(uri.startswith("memory:") for uri in uris):
-        return [_made(task) for task in tasks]
-    # A fresh process inherits no thread and no lock.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(wanted, len(tasks)), mp_context=context) as pool:
-        return list(pool.map(_made, tasks))
-
-
-def _made(task: _LocalTask) -> dict[str, pa.Table]:
+def _made(uris: tuple[str, ...], names: tuple[str, ...], options: Options) -> dict[str, pa.Table]:
     """Give the tables of some arrays, each name concatenated over all of them."""
-    parts = [_of_array(uri, task) for uri in task.uris]
-    return {name: pa.concat_tables([part[name] for part in parts]) for name in task.names}
+    parts = [_of_array(uri, names, options) for uri in uris]
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in names}
 
 
-def _of_array(uri: str, task: _LocalTask) -> dict[str, pa.Table]:
+def _of_array(uri: str, names: tuple[str, ...], options: Options) -> dict[str, pa.Table]:
     try:
-        array = MeasuredArray(open_store(uri, task.storage_options), None)
-        if task.sizes:
-            array = measure_array(array.store)
-        log = Log(read_history(array.store, key=task.key), array.store)
-        tables = ArrayTables(log, check=task.check, measured=array.entries)
-        return {name: tables.table(name) for name in task.names}
+        tables = read_array(open_place(ListedArray(uri), options), options)
+        return {name: tables.table(name) for name in names}
     except Exception as error:  # no error of one array may stop the others
-        made = tables_of_unreadable(uri, error)
-        return {name: made[name] for name in task.names}
+        return tables_of_unreadable(uri, error)
 
 
 def write_tables(
@@ -184,6 +149,10 @@ def write_tables(
     """
     paths = {name: f"{name}/{name}.parquet" for name in tables}
     store = open_store(out, storage_options)
+    tables = {
+        name: table.rename_columns([one.name for one in with_uri(table.schema)])
+        for name, table in tables.items()
+    }
     if store.local_path is not None:
         return tuple(_replace(table, Path(out) / paths[name]) for name, table in tables.items())
     try:
@@ -221,21 +190,18 @@ def read_tables(
     Raises:
         StorageError: The storage failed.
     """
-    store = open_store(folder, storage_options)
-    if store.local_path is not None:
-        # The tables of a pipeline are links to those of its last run.
-        if not all((Path(folder) / name).is_dir() for name in names):
-            return None
-        return {name: pq.read_table(Path(folder) / name) for name in names}
-    found = {}
+    store, found = open_store(folder, storage_options), {}
     for name in names:
         try:
             files = [entry.path for entry in store.list_dir(name).files]
         except ArrayNotFoundError:
             return None
-        parts = [path for path in files if path.endswith(".parquet")]
-        if not parts:
+        read = [
+            pq.read_table(io.BytesIO(store.read(path)))
+            for path in files
+            if path.endswith(".parquet")
+        ]
+        if not read:
             return None
-        read = [pq.read_table(io.BytesIO(store.read(path))) for path in parts]
         found[name] = pa.concat_tables(read, promote_options="default")
     return found

@@ -260,9 +260,7 @@ NAMES = pa.schema(
 """A file of an array, or, if the path ends with a slash, a folder with the bytes below it: null if
 its files are told of elsewhere."""
 
-_FOLDERS_INSIDE = (COMMITS, FRAGMENTS, FRAGMENT_META, SCHEMA, META, LABELS, OWN)
-_INSIDE = "|".join(_FOLDERS_INSIDE)
-_NEITHER = pa.scalar(["", ""], pa.list_(pa.string()))
+_INSIDE = f"{COMMITS}|{FRAGMENTS}|{FRAGMENT_META}|{SCHEMA}|{META}|{LABELS}|{OWN}"
 _OLD = r"__[0-9a-f]+_[0-9a-f_]+(?:\.[a-z]+)?"
 """Fragments and their files in the root of an array, before version 12."""
 _OLD_SCHEMA = OLD_SCHEMA.replace(".", "[.]")
@@ -294,18 +292,10 @@ def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> p
             keep = pc.or_(keep, mask)
         objects = objects.filter(keep)
     objects = objects.combine_chunks()
-    keys = objects["key"].combine_chunks()
-    usual = _usual(keys)
-    some, others = objects.filter(usual), objects.filter(pc.invert(usual))
-    parts = pc.extract_regex(others["key"].combine_chunks(), _KEY)
+    parts = pc.extract_regex(objects["key"].combine_chunks(), _KEY)
     inside = pc.is_valid(parts)
-    arrays = pa.concat_tables(
-        [
-            _inside(some, *_split_usual(keys.filter(usual))),
-            _inside(others.filter(inside), *_split(parts.filter(inside))),
-        ]
-    )
-    plain = others.filter(pc.invert(inside))
+    arrays = _inside(objects.filter(inside), *_split(parts.filter(inside)))
+    plain = objects.filter(pc.invert(inside))
     tops = {prefix for prefix in prefixes if prefix}
     rows = [arrays, _plain_files(plain), _folders(arrays, plain, tops)]
     table = _deduplicated(pa.concat_tables(rows))
@@ -315,30 +305,6 @@ def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> p
     return table.set_column(0, NAMES.field("array"), uris)
 
 
-def _usual(keys: pa.Array) -> pa.Array:
-    """Mask of the keys that need no regular expression: `_split_usual` gives what `_KEY` would.
-
-    A path inside an array begins with two underscores, and `_KEY` takes the longest such path: it
-    begins after the first `/__`, unless the key itself begins so.
-    """
-    _, path = _split_usual(keys)
-    inside = pa.array(_FOLDERS_INSIDE, pa.string())
-    parts = pc.split_pattern(path, "/", max_splits=1)
-    deeper = pc.and_(pc.equal(pc.list_value_length(parts), 2), pc.invert(pc.ends_with(path, "/")))
-    first = pc.list_element(parts, 0)
-    odd = pc.or_(pc.starts_with(keys, "__"), pc.match_substring(keys, "\n"))
-    return pc.and_(pc.and_(deeper, pc.is_in(first, inside)), pc.invert(odd))
-
-
-def _split_usual(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Tell what stands before the first `/__` of each key, and what begins there."""
-    parts = pc.split_pattern(keys, "/__", max_splits=1)
-    lengths = pc.list_value_length(parts)
-    root = pc.list_element(parts, 0)
-    rest = pc.list_element(pc.if_else(pc.equal(lengths, 2), parts, _NEITHER), 1)
-    return root, pc.binary_join_element_wise("__", rest, "")
-
-
 def _split(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
     root = pc.struct_field(parts, "root")
     return pc.fill_null(root, ""), pc.struct_field(parts, "path")
@@ -346,38 +312,22 @@ def _split(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 def _inside(objects: pa.Table, root: pa.Array, path: pa.Array) -> pa.Table:
     """Give the rows of objects that lie in a folder of an array, or in the place of one."""
-    deep = pc.match_substring_regex(path, _DEEPER)
+    # RE2 takes the first alternative that fits, which is the enumeration's.
+    folder = pc.replace_substring_regex(path, _DEEPER, r"\1/")
     is_enumeration = pc.and_(
-        pc.starts_with(path, f"{ENUMERATIONS}/"),
-        pc.invert(pc.match_substring_regex(path, f"^{ENUMERATIONS}/[^/]+/")),
+        pc.starts_with(path, f"{ENUMERATIONS}/"), pc.equal(pc.count_substring(path, "/"), 2)
     )
-    deep = pc.and_(deep, pc.invert(is_enumeration))
+    deep = pc.and_(pc.not_equal(folder, path), pc.invert(is_enumeration))
     return pa.table(
         [
             root,
-            pc.replace_with_mask(path, deep, _folders_of(path.filter(deep))),
+            pc.if_else(deep, folder, path),
             objects["size"],
             *(_unless(deep, objects[name]) for name in ("modified_ms", "etag")),
             pc.match_substring_regex(path, _STRONG),
         ],
         schema=NAMES,
     )
-
-
-def _folders_of(paths: pa.Array) -> pa.Array:
-    """Give the folder of an array's folder that a file lies in, at any depth."""
-    parts = pc.split_pattern(paths, "/", max_splits=2)
-    usual = pc.and_(
-        pc.equal(pc.list_value_length(parts), 3),
-        pc.invert(pc.starts_with(paths, f"{SCHEMA}/")),
-    )
-    usual = pc.and_(usual, pc.is_in(pc.list_element(parts, 0), pa.array(_FOLDERS_INSIDE)))
-    own = parts.filter(usual)
-    folders = pc.binary_join_element_wise(pc.list_element(own, 0), pc.list_element(own, 1), "", "/")
-    # RE2 takes the first alternative that fits, which is the enumeration's.
-    rest = pc.replace_substring_regex(paths.filter(pc.invert(usual)), _DEEPER, r"\1/")
-    made = pc.replace_with_mask(paths, usual, folders)
-    return pc.replace_with_mask(made, pc.invert(usual), rest)
 
 
 def _unless(mask: pa.Array, column: pa.ChunkedArray) -> pa.Array:

@@ -1,9 +1,9 @@
 """Maintenance of a fleet, by policy.
 
 In: the tables that a run has just committed, and a policy. Out: which arrays are due, and what
-`consolidate` and `vacuum` did to them, or would do, in numbers. Tasks change arrays; the driver
-chooses them. Each array keeps a record of what was done to it (`change.operations`), which the next
-run shows in the table `operations`. An array that refuses is told like any other.
+`compact`, `consolidate` and `vacuum` did to them, or would do, in numbers. Tasks change arrays; the
+driver chooses them. Each array keeps a record of what was done to it (`change.operations`), which
+the next run shows in the table `operations`. An array that refuses is told like any other.
 
 A limit on what may be removed is kept by planning first: the driver has every array planned, takes
 arrays in order as long as they fit, and has those changed, or in a dry run told of. A dry run plans
@@ -19,12 +19,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.array import Array
+from chronotile.change.plan import FOLDERS
 from chronotile.errors import ChronotileError
 from chronotile.fleet.shares import packed
 from chronotile.fleet.surviving_tasks import Care, run_job
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.plan import Report
     from chronotile.fleet.options import Options
-    from chronotile.fleet.policy import Policy, Rule
+    from chronotile.fleet.policy import Policy, PolicyRule
     from chronotile.fleet.surviving_tasks import Results
     from chronotile.storage.store import Store
 
@@ -64,33 +65,39 @@ class Maintained:
     bytes_removed: int = 0
     why: str = ""
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Maintained:
-        """Make a result of its JSON form."""
-        return cls(**document)
 
-
-def maintain(array: str, options: Options, rule: Rule, *, dry_run: bool) -> list[Maintained]:
-    """Consolidate and vacuum one array, as its rule says."""
+def maintain(array: str, options: Options, rule: PolicyRule, *, dry_run: bool) -> list[Maintained]:
+    """Merge fragments of one array, consolidate and vacuum it, as its rule says."""
     store = open_store(array, options.storage_options)
     done: list[Maintained] = []
-    for command, mode in (("consolidate", rule.consolidate), ("vacuum", rule.vacuum)):
-        if mode is None:
+    for command in ("compact", "consolidate", "vacuum"):
+        if getattr(rule, command) is None:
             continue
         try:
             report = _change(command, store, options, rule, dry_run=dry_run)
         except Exception as error:  # one bad array must not stop a fleet
             why = str(error) or type(error).__name__
             done.append(Maintained(array=array, command=command, outcome="refused", why=why))
+            if command == "compact":
+                continue  # as where there is no engine: the rest needs none
             break  # vacuum removes nothing from an array that could not be consolidated
         done.append(_maintained(array, report))
         new = {step.path: step.data for step in report.steps if step.op == "put"}
-        store = overlaid(store, new) if dry_run and new else store
+        if dry_run and new and command != "compact":
+            store = overlaid(store, new)
     return done
 
 
-def _change(command: str, store: Store, options: Options, rule: Rule, *, dry_run: bool) -> Report:
+def _change(
+    command: str, store: Store, options: Options, rule: PolicyRule, *, dry_run: bool
+) -> Report:
     array = Array(store, options.read_key())
+    if command == "compact":
+        assert rule.compact is not None
+        target, memory, quiet = rule.compact
+        return array.compact(
+            target_bytes=target, max_memory=memory, quiet=quiet, keep=rule.keep, dry_run=dry_run
+        )
     if command == "consolidate":
         assert rule.consolidate is not None
         return array.consolidate(rule.consolidate, dry_run=dry_run)
@@ -109,7 +116,8 @@ def _change(command: str, store: Store, options: Options, rule: Rule, *, dry_run
 def _maintained(array: str, report: Report) -> Maintained:
     sizes: dict[str, list[int]] = {"put": [], "remove": []}
     for step in report.steps:
-        sizes.setdefault(step.op, []).append(step.size or 0)
+        op = "put" if step.op in FOLDERS else step.op
+        sizes.setdefault(op, []).append(step.size or 0)
     return Maintained(
         array=array,
         command=report.command,
@@ -150,7 +158,9 @@ class Due(NamedTuple):
     """An array to maintain."""
 
     array: str
-    rule: Rule
+    rule: PolicyRule
+    killed: bool = False
+    """Whether it killed each process that tried: then it is only told of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,15 +192,15 @@ def arrays_due(
         at_ms: The time from which ages count; now if left out.
 
     >>> from chronotile.fleet.policy import simple_policy
-    >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "array": ["a", "b"]})
+    >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "uri": ["a", "b"]})
     >>> read = lambda columns, only: table.filter(only).to_batches()
     >>> [due.array for due in arrays_due(simple_policy(fragments=False), read, read)]
     ['a']
     """
     codes = sorted(frozenset(chain.from_iterable(rule.codes for rule in policy.rules)))
     found: dict[str, set[str]] = {}
-    for batch in findings(["array", "code"], pc.field("code").isin(codes)):
-        for array, code in zip(*(batch[n].to_pylist() for n in ("array", "code")), strict=True):
+    for batch in findings(["uri", "code"], pc.field("code").isin(codes)):
+        for array, code in zip(*(batch[n].to_pylist() for n in ("uri", "code")), strict=True):
             found.setdefault(array, set()).add(code)
     now = now_ms() if at_ms is None else at_ms
     due = []
@@ -210,12 +220,12 @@ def _candidates(
     if any(rule.always for rule in policy.rules):
         only = None
     elif any(rule.quiet_ms for rule in policy.rules):
-        only = pc.field("array").isin([*found])
+        only = pc.field("uri").isin([*found])
     else:
         yield from ((array, None) for array in found)
         return
-    for batch in arrays(["array", "last_timestamp"], only):
-        columns = (batch[name].to_pylist() for name in ("array", "last_timestamp"))
+    for batch in arrays(["uri", "last_timestamp"], only):
+        columns = (batch[name].to_pylist() for name in ("uri", "last_timestamp"))
         yield from zip(*columns, strict=True)
 
 
@@ -236,8 +246,8 @@ def run_maintenance(
         care = Care(split=_split, give_up=_killed)
         groups = list(_groups(items, policy, work))
         step, each = partial(progress, words), partial(maintain_group, work=work)
-        done = run_job(spark, each, groups, _from_json, step, results, care)
-        return [one for group in done for one in group]
+        done = run_job(spark, each, groups, step, results, care)
+        return [Maintained(**one) for group in done for one in group]
 
     if limits.removed_files is not None or limits.removed_bytes is not None:
         plan = replace(work, dry_run=True, pause_s=0.0)
@@ -256,10 +266,6 @@ def _line(one: Maintained) -> str:
     numbers += f"{one.removed} removed ({one.bytes_removed:,} bytes)"
     text = numbers if one.outcome == "planned" else one.outcome
     return f"{one.array}: {one.command}: {text}" + (f" ({one.why})" if one.why else "")
-
-
-def _from_json(document: list[dict[str, Any]]) -> list[Maintained]:
-    return [Maintained.from_json(one) for one in document]
 
 
 def _fitting(
@@ -315,8 +321,8 @@ def _split(group: tuple[Due, ...]) -> list[tuple[Due, ...]]:
     return [group[:half], group[half:]] if half else []
 
 
-def _killed(group: tuple[Due, ...]) -> list[Maintained]:
-    return [passed_over(one.array, "refused", _KILLED) for one in group]
+def _killed(group: tuple[Due, ...]) -> tuple[Due, ...]:
+    return tuple(one._replace(killed=True) for one in group)
 
 
 def maintain_group(group: tuple[Due, ...], work: Work) -> list[Maintained]:
@@ -329,6 +335,9 @@ def maintain_group(group: tuple[Due, ...], work: Work) -> list[Maintained]:
             why = f"{stopped} is there"
             done += [passed_over(rest.array, "stopped", why) for rest in group[number:]]
             break
+        if one.killed:
+            done.append(passed_over(one.array, "refused", _KILLED))
+            continue
         done += maintain(one.array, work.options, one.rule, dry_run=work.dry_run)
         if number + 1 < len(group):
             time.sleep(max(0.0, began + work.pause_s - time.monotonic()))

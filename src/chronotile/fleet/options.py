@@ -19,7 +19,6 @@ import pyarrow.parquet
 from chronotile.check.findings import MOST, Reach
 from chronotile.errors import BadTimeError, ChronotileError
 from chronotile.fleet.array_tables import LAST, READABLE, SCHEMAS, STREAMED, WINDOWED
-from chronotile.fleet.measured_array import MeasuredArray, known_store
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import is_name
 from chronotile.format.timestamps import to_ms
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from chronotile.storage.store import Entry, Store
+    from chronotile.storage.store import Store
 
 
 STORAGE = "storage."
@@ -57,7 +56,6 @@ KNOWN = {
     "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
     "key": "the same, but Spark shows an option of this name in its plans",
     "key_file": "a file with the key, on every executor",
-    "partition_bytes": "bytes of commit files that one task reads",
     "check": "how far findings go: `log`, `fragments` (their metadata too) or `deep` (cells too)",
     "maxfindings": "findings of one code and severity that are listed of an array",
     "push_filters": "`true` takes filters from Spark; its own switch must be on, too",
@@ -68,8 +66,6 @@ KNOWN = {
 
 OF_STREAMS = ("state", "maxarrayspertrigger")
 """Options that only a stream takes."""
-
-PARTITION_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,16 +90,11 @@ class Options:
     key: bytes | None = field(default=None, repr=False)
     key_file: str | None = None
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    partition_bytes: int = PARTITION_BYTES
     check: Reach = "log"
     inventory: str | None = None
     """The manifest of an inventory of the bucket."""
     fresh: bool = False
     """With an inventory: ask each array whether it has newer commits."""
-    known: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict, repr=False)
-    """In a task: array -> its listing, out of an inventory."""
-    known_until: int | None = None
-    """In a task: look for commits that are newer than this."""
     max_findings: int = MOST
     """Findings of one code and severity that are listed of an array."""
     push_filters: bool = False
@@ -115,14 +106,6 @@ class Options:
     def storage_options(self) -> dict[str, str]:
         """The options of the storage, as `open_log` takes them."""
         return dict(self.storage)
-
-    def opened(self, array: str) -> MeasuredArray:
-        """Where an array is; with its listing, if that is known and nothing newer is there."""
-        store, entries = open_store(array, self.storage_options), self.known.get(array)
-        if entries is None:
-            return MeasuredArray(store, None)
-        known = known_store(store, entries, self.known_until)
-        return MeasuredArray(known, None if known is store else entries)
 
     def open_log(self, store: Store) -> Log:
         """Read the log of an array."""
@@ -155,6 +138,13 @@ class Options:
     def read_key(self) -> bytes | None:
         """Give the key; the calling process reads the key file."""
         return self.key if self.key_file is None else _key_in(self.key_file, self.storage)
+
+    def key_at_driver(self) -> bytes | None:
+        """Give the key if this process has it: the file may be on executors alone."""
+        try:
+            return self.read_key()
+        except ChronotileError:
+            return None
 
     def uris(self) -> tuple[str, ...]:
         """Give the arrays in the file that the option `arrays` names."""
@@ -198,7 +188,6 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         key=_given_key(options),
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),
-        partition_bytes=_size("partition_bytes", options.get("partition_bytes")),
         check=cast("Reach", reach),
         inventory=options.get("inventory"),
         fresh=_flag("fresh", options),
@@ -285,14 +274,6 @@ def _time(name: str, value: str | None, default: int) -> int | str:
             return value.strip()
         raise
     return time if time <= LAST else MAX_TIMESTAMP
-
-
-def _size(name: str, value: str | None) -> int:
-    if value is None:
-        return PARTITION_BYTES
-    if not value.isdigit() or not 0 < int(value) <= LAST:
-        raise _wrong(name, f"expected a number of bytes, found {value!r}")
-    return int(value)
 
 
 def _count(name: str, value: str | None, what: str = "arrays") -> int | None:

@@ -9,21 +9,19 @@ anything: the files then hold the listing of each array too, so that its reader 
 
 from __future__ import annotations
 
-import io
 import secrets
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.fleet.find_arrays import Unlisted, find_arrays
-from chronotile.fleet.flat_listing import FlatFound, Neighbours, list_flat, unlisted_rows
+from chronotile.fleet.flat_listing import Neighbours, Searched, list_flat, unlisted_rows
 from chronotile.fleet.inventory import (
     NAMES,
     Inventory,
@@ -34,20 +32,22 @@ from chronotile.fleet.inventory import (
     read_objects,
     whole_arrays,
 )
-from chronotile.fleet.shares import BucketShare, Division, bucket_count, bucket_of, find_fleet
+from chronotile.fleet.shares import BucketShare, bucket_count, bucket_of, to_stream
 from chronotile.fleet.surviving_tasks import Results, run_job
-from chronotile.format.kinds import COMMITS
+from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from chronotile.fleet.delta_store import Run
     from chronotile.fleet.find_arrays import Fleet
     from chronotile.fleet.options import Options
 
+
+T = TypeVar("T")
 
 IN_DRIVER = 4096
 """Folders that the driver lists by itself: a fleet of about as many arrays needs no task for it."""
@@ -74,32 +74,83 @@ class FleetPlan(NamedTuple):
     shares: tuple[BucketShare, ...]
     arrays: int
     problems: tuple[Unlisted, ...]
+    groups: tuple[str, ...] = ()
+    """The groups; an inventory tells of none."""
     inventory: Inventory | None = None
     """The inventory that the arrays were found in."""
 
-    def division(self, before: Division | None) -> Division:
-        """How the fleet is divided: as before, or anew."""
-        if before is not None and before.buckets == self.buckets:
-            return before
-        return Division(self.buckets, self.arrays)
+
+def find_fleet(
+    options: Options,
+    only: Collection[str] | None = None,
+    start: str = "",
+    *,
+    most: int | None = None,
+    flat: bool = False,
+) -> Fleet:
+    """Give the arrays that the options ask for, without those that a filter leaves out.
+
+    Args:
+        options: Where to look.
+        only: A filter: the arrays that can have rows; nothing else is listed.
+        start: A filter: what the places of arrays begin with; what is elsewhere is not listed.
+        most: Folders to list at most.
+        flat: Whether to leave folders in a bucket for a flat list, where that is cheaper.
+    """
+    listed = options.arrays is not None
+    roots = options.uris() if listed else options.roots
+    narrowed = _narrowed(roots, only, start)
+    fleet = find_arrays(
+        roots if narrowed is None else narrowed,
+        options.storage_options,
+        missing_ok=listed or narrowed is not None,
+        most=most,
+        flat=flat,
+    )
+    if only is None and not start:
+        return fleet
+    uris = (uri for uri in fleet.uris if (only is None or uri in only) and uri.startswith(start))
+    return fleet._replace(uris=tuple(uris), problems=() if only is not None else fleet.problems)
+
+
+def _narrowed(
+    roots: Sequence[str], only: Collection[str] | None, start: str
+) -> tuple[str, ...] | None:
+    """Give the folders to look in, if filters make them fewer; None if all roots are needed.
+
+    >>> _narrowed(["s3://lake"], None, "s3://lake/group-1/arr")
+    ('s3://lake/group-1',)
+    >>> _narrowed(["s3://lake/a"], ["s3://lake/a/x", "s3://lake/a/y"], "")
+    ('s3://lake/a/x', 's3://lake/a/y')
+    """
+    if not start and only is None:
+        return None
+    if any(wild in root for root in roots for wild in "*?["):
+        return None
+    tops = [find_place(root).uri.rstrip("/") for root in roots]
+    wanted = [start.rpartition("/")[0]] if only is None else sorted(only)
+    near = [uri for uri in wanted if any(uri == top or uri.startswith(f"{top}/") for top in tops)]
+    # A start that is shorter than a root says nothing about what lies below it, and an array that
+    # is elsewhere may be the member of a group.
+    return tuple(near) if len(near) == len(wanted) else None
 
 
 def plan_fleet(
     spark: SparkSession | None,
     options: Options,
     run: Run,
-    before: Division | None,
+    before: int | None,
     progress: Callable[[int, int], None],
     *,
     follow: bool = False,
 ) -> FleetPlan:
-    """Find the arrays of a fleet, and divides them.
+    """Find the arrays of a fleet, and divide them.
 
     Args:
         spark: The session that searches, if the fleet is large; None if this process has to.
         options: Where the arrays are.
         run: The run, for files of the plan.
-        before: How the last run was divided, if this one uses its tables.
+        before: The buckets of the last run, if this one uses its tables.
         progress: Called now and then with (tasks done, all tasks).
         follow: Go to members of groups outside of the roots too, if the driver alone can search.
             Tasks, each with folders of its own, would find one member several times.
@@ -110,33 +161,28 @@ def plan_fleet(
     """
     if spark is not None and options.inventory is not None:
         return _plan_by_inventory(spark, options, run, before)
-    most = None if spark is None else IN_DRIVER
-    fleet = find_fleet(options, weigh=before is None, most=most, flat=True)
+    fleet = find_fleet(options, most=None if spark is None else IN_DRIVER, flat=True)
     wide = sum(len(one.names) for one in fleet.wide)
-    if fleet.wide and not fleet.left and (spark is None or wide <= IN_DRIVER):
-        return _plan_flat_here(fleet, options, run, before, follow=follow)
-    if not fleet.left and not fleet.wide:
-        if follow and fleet.groups:
-            fleet = find_fleet(options, weigh=before is None, follow=True)
-        return _plan_here(fleet, options.partition_bytes, before)
-    assert spark is not None
-    return _Search(spark, options, run).plan(fleet, before, progress)
+    if spark is not None and (fleet.left or wide > IN_DRIVER):
+        return _plan_by_tasks(spark, fleet, options, run, before, progress)
+    found = search_wide(fleet, options, follow=follow)
+    arrays = _count(found.rows)
+    buckets = bucket_count(arrays, before)
+    shares = [
+        BucketShare(bucket=bucket, listings=to_stream(own), count=_count(own))
+        for bucket, own in _grouped(found.rows, buckets)
+    ]
+    return FleetPlan(buckets, tuple(shares), arrays, found.problems, found.groups)
 
 
-def _plan_here(fleet: Fleet, partition_bytes: int, before: Division | None) -> FleetPlan:
-    weight = sum(array.weight for array in fleet.arrays)
-    buckets = bucket_count(len(fleet.arrays), weight, partition_bytes, before)
-    arrays: dict[int, list[str]] = {}
-    for uri in fleet.uris:
-        arrays.setdefault(bucket_of(uri, buckets), []).append(uri)
-    shares = [BucketShare(bucket=one, arrays=tuple(arrays[one])) for one in sorted(arrays)]
-    return FleetPlan(buckets, tuple(shares), len(fleet.arrays), fleet.problems)
+def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
+    """List the neighbours of a fleet flat, if it has any; give all of its arrays.
 
-
-def _plan_flat_here(
-    fleet: Fleet, options: Options, run: Run, before: Division | None, *, follow: bool
-) -> FleetPlan:
-    """Give a plan whose flat lists the driver itself asks for: a page tells of many arrays."""
+    Args:
+        fleet: What `find_arrays` has found, with folders that it left for a flat list.
+        options: How to list.
+        follow: Go to members of groups too, wherever they lie.
+    """
     wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
     found = list(ahead(partial(search_flat, options=options), wide, AT_ONCE))
     rows = whole_arrays([unlisted_rows(fleet.uris), *(one.rows for one in found)])
@@ -151,133 +197,104 @@ def _plan_flat_here(
             missing_ok=True,
             known=known,
             follow=True,
-            key=options.key,
+            key=options.key_at_driver(),
         )
         rows = whole_arrays([rows, unlisted_rows(uri for uri in more.uris if uri not in known)])
+        groups |= {*more.groups}
         problems += more.problems
-    weight = pc.sum(rows.filter(pc.starts_with(rows["path"], f"{COMMITS}/"))["size"]).as_py() or 0
-    arrays = len(rows["array"].unique())
-    buckets = bucket_count(arrays, weight, options.partition_bytes, before)
-    shares = tuple(_written(rows, buckets, run))
-    return FleetPlan(buckets, shares, arrays, tuple(sorted({*problems})))
+    pages = sum(one.pages for one in found)
+    return Searched(rows, tuple(sorted(groups)), tuple(sorted({*problems})), pages=pages)
 
 
 def _plan_by_inventory(
-    spark: SparkSession, options: Options, run: Run, before: Division | None
+    spark: SparkSession, options: Options, run: Run, before: int | None
 ) -> FleetPlan:
     """Give a plan without a single LIST: tasks read the files of an inventory."""
-    from chronotile.fleet.session import rows_in_tasks
-
     inventory = read_manifest(str(options.inventory), options.storage_options)
     below = prefixes_in(inventory, options.roots)
-    if before is not None:
-        buckets = before.buckets
-    else:
-        buckets = bucket_count(_estimated_arrays(spark, inventory, below), 0, 1)
 
-    def read(file: InventoryFile) -> Iterator[pa.RecordBatch]:
-        objects = read_objects(inventory, file)
-        return by_bundle(listing_rows(objects, inventory.bucket, below), buckets)
+    def read(file: InventoryFile) -> pa.Table:
+        return listing_rows(read_objects(inventory, file), inventory.bucket, below)
 
-    shares: tuple[BucketShare, ...] = ()
-    if inventory.files:
-        rows = rows_in_tasks(spark, inventory.files, read, _SHUFFLED)
-        shares = write_plan(rows, buckets, run)
-    arrays = sum(share.count for share in shares)
-    return FleetPlan(buckets, shares, arrays, (), inventory)
+    buckets = before or bucket_count(_estimated_arrays(spark, inventory, read, run))
+    shares = _write_plan(spark, inventory.files, read, buckets, run)
+    return FleetPlan(buckets, shares, sum(share.count for share in shares), (), (), inventory)
 
 
-def _estimated_arrays(spark: SparkSession, inventory: Inventory, below: tuple[str, ...]) -> int:
+def _estimated_arrays(
+    spark: SparkSession,
+    inventory: Inventory,
+    read: Callable[[InventoryFile], pa.Table],
+    run: Run,
+) -> int:
     """Estimate how many arrays an inventory names: a task counts those in its first file."""
-    from chronotile.fleet.session import in_tasks
 
-    def count(_: int, file: InventoryFile) -> str:
-        rows = listing_rows(read_objects(inventory, file), inventory.bucket, below)
-        return str(len(rows.filter(rows["strong"])["array"].unique()))
+    def count(file: InventoryFile) -> int:
+        rows = read(file)
+        return _count(rows.filter(rows["strong"]))
 
     if not inventory.files:
         return 0
-    ((_, counted),) = in_tasks(spark, inventory.files[:1], count)
+    (counted,) = run_job(spark, count, inventory.files[:1], lambda *_: None, results_of(run))
     sizes = [file.size for file in inventory.files]
     share = sum(sizes) / sizes[0] if all(sizes) else len(sizes)
-    return int(int(counted) * share)
+    return int(counted * share)
 
 
-class _FoundFile(NamedTuple):
-    """The file with what one task of the search found."""
-
-    file: str
-    arrays: int
-    problems: tuple[Unlisted, ...] = ()
-
-    @classmethod
-    def from_json(cls, document: Any) -> _FoundFile:
-        """Make a result of its JSON form."""
-        file, arrays, problems = document
-        return cls(file, arrays, tuple(Unlisted(*one) for one in problems))
+def results_of(run: Run) -> Results:
+    """Name the folder for what the tasks of a run return."""
+    return Results(run.store(), f"{run.folder}/results")
 
 
-class _Search:
-    """A search by tasks."""
+def _plan_by_tasks(
+    spark: SparkSession,
+    top: Fleet,
+    options: Options,
+    run: Run,
+    before: int | None,
+    progress: Callable[[int, int], None],
+) -> FleetPlan:
+    """Give a plan of what tasks find, each of which leaves a file."""
+    groups: list[tuple[str, ...] | Neighbours] = [
+        top.left[start::GROUPS] for start in range(min(GROUPS, len(top.left)))
+    ]
+    wide = sum(len(one.names) for one in top.wide)
+    most = max(IN_FLAT, -(-wide // GROUPS))
+    groups += [part for one in top.wide for part in one.divided(most)]
+    work = partial(_search, options=options, run=run)
+    found = run_job(spark, work, groups, progress, results_of(run))
+    files = [one[0] for one in found] + [_write_file(run, "found/", unlisted_rows(top.uris))]
+    problems = {Unlisted(*problem) for one in found for problem in one[2]}
+    met = {*top.groups, *chain.from_iterable(one[3] for one in found)}
+    buckets = bucket_count(len(top.uris) + sum(one[1] for one in found), before)
 
-    def __init__(self, spark: SparkSession, options: Options, run: Run) -> None:
-        self._spark, self._options, self._run = spark, options, run
+    def read(file: str) -> pa.Table:
+        return pa.ipc.open_stream(run.store().read(file)).read_all()
 
-    def plan(
-        self, top: Fleet, before: Division | None, progress: Callable[[int, int], None]
-    ) -> FleetPlan:
-        groups: list[tuple[str, ...] | Neighbours] = [
-            top.left[start::GROUPS] for start in range(min(GROUPS, len(top.left)))
-        ]
-        wide = sum(len(one.names) for one in top.wide)
-        most = max(IN_FLAT, -(-wide // GROUPS))
-        groups += [part for one in top.wide for part in one.divided(most)]
-        work = partial(_search, options=self._options, run=self._run)
-        results = Results(self._run.store(), f"{self._run.folder}/results")
-        found = run_job(self._spark, work, groups, _FoundFile.from_json, progress, results)
-        rows = unlisted_rows(top.uris)
-        found.append(_FoundFile(_write_found(self._run, rows), len(top.arrays), top.problems))
-        problems = tuple(sorted(problem for one in found for problem in one.problems))
-        arrays = sum(one.arrays for one in found)
-        buckets = bucket_count(arrays, 0, 1, before)
-        shares = write_plan(self._rows([one.file for one in found], buckets), buckets, self._run)
-        # An array that two tasks met was counted twice.
-        arrays = sum(share.count for share in shares)
-        return FleetPlan(buckets, shares, arrays, problems)
-
-    def _rows(self, files: list[str], buckets: int) -> DataFrame:
-        from chronotile.fleet.session import rows_in_tasks
-
-        run = self._run
-
-        def read(file: str) -> Iterator[pa.RecordBatch]:
-            return by_bundle(pq.read_table(io.BytesIO(run.store().read(file))), buckets)
-
-        return rows_in_tasks(self._spark, files, read, _SHUFFLED)
+    shares = _write_plan(spark, files, read, buckets, run)
+    # An array that two tasks met was counted twice.
+    arrays = sum(share.count for share in shares)
+    all_problems = tuple(sorted({*problems, *top.problems}))
+    return FleetPlan(buckets, shares, arrays, all_problems, tuple(sorted(met)))
 
 
-def _search(folders: tuple[str, ...] | Neighbours, options: Options, run: Run) -> _FoundFile:
+def _search(
+    folders: tuple[str, ...] | Neighbours, options: Options, run: Run
+) -> tuple[str, int, tuple[Unlisted, ...], tuple[str, ...]]:
+    """Leave what is found in a file; give the file, how many arrays, problems and groups."""
     if isinstance(folders, Neighbours):
         found = search_flat(folders, options)
     else:
         found = walk(folders, options)
-    arrays = len(found.rows.filter(found.rows["strong"])["array"].unique())
-    return _FoundFile(_write_found(run, found.rows), arrays, found.problems[:PROBLEMS_MAX])
+    arrays = _count(found.rows.filter(found.rows["strong"]))
+    file = _write_file(run, "found/", found.rows)
+    return file, arrays, found.problems[:PROBLEMS_MAX], found.groups
 
 
-def _write_found(run: Run, rows: pa.Table) -> str:
-    return _write_file(run, "found/", rows)
-
-
-def by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
+def _by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
     """Pack the rows of each bundle of buckets for sending: few, large and compressed."""
-    bundles = _bundles(buckets)
-    for bundle, own in _grouped(names, bundles):
-        buffer = io.BytesIO()
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.ipc.new_stream(buffer, own.schema, options=options) as stream:
-            stream.write_table(own.combine_chunks())
-        yield pa.record_batch([[bundle], [buffer.getvalue()]], schema=_SHUFFLED)
+    for bundle, own in _grouped(names, _bundles(buckets)):
+        yield pa.record_batch([[bundle], [to_stream(own)]], schema=_SHUFFLED)
 
 
 def _bundles(buckets: int) -> int:
@@ -297,22 +314,29 @@ def _grouped(names: pa.Table, count: int) -> Iterator[tuple[int, pa.Table]]:
         yield int(bucket[start]), names.slice(start, end - start)
 
 
-def _written(names: pa.Table, buckets: int, run: Run) -> Iterator[BucketShare]:
-    """Leaves the rows of each bucket in a file."""
-    for bucket, own in _grouped(names, buckets):
-        file = _write_file(run, f"plan/{bucket:04d}-", own)
-        yield BucketShare(bucket=bucket, file=file, count=pc.count_distinct(own["array"]).as_py())
+def _count(names: pa.Table) -> int:
+    """Count the arrays among some rows."""
+    count: int = pc.count_distinct(names["array"]).as_py()
+    return count
 
 
-def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ...]:
-    """Brings the rows of each bucket together, and leaves them in a file for each.
+def _write_plan(
+    spark: SparkSession,
+    items: Sequence[T],
+    read: Callable[[T], pa.Table],
+    buckets: int,
+    run: Run,
+) -> tuple[BucketShare, ...]:
+    """Bring the rows of each bucket together, and leave them in a file for each.
 
     Args:
-        rows: What `by_bundle` gave, in any order.
+        spark: The session.
+        items: What a task each reads.
+        read: Gives the rows of an item, as in `inventory.NAMES`.
         buckets: The number of buckets.
         run: The run; its own folder gets the files.
     """
-    from chronotile.fleet.session import sink
+    from chronotile.fleet.session import rows_in_tasks, sink
 
     def write(batches: Iterator[pa.RecordBatch]) -> list[Any]:
         rows = (
@@ -320,34 +344,28 @@ def write_plan(rows: DataFrame, buckets: int, run: Run) -> tuple[BucketShare, ..
             for batch in batches
             for pair in zip(*(column.to_pylist() for column in batch.columns), strict=True)
         )
-        written = []
+        written: list[Any] = []
         for _, bundle in groupby(rows, key=itemgetter(0)):
             tables = [pa.ipc.open_stream(data).read_all() for _, data in bundle]
-            shares = _written(whole_arrays(tables), buckets, run)
-            written += [(share.bucket, share.file, share.count) for share in shares]
+            for bucket, own in _grouped(whole_arrays(tables), buckets):
+                file = _write_file(run, f"plan/{bucket:04d}-", own)
+                written.append((bucket, file, _count(own)))
         return written
 
+    if not items:
+        return ()
+    rows = rows_in_tasks(spark, items, lambda item: _by_bundle(read(item), buckets), _SHUFFLED)
     count = min(_bundles(buckets), PLANNERS)
     sorted_rows = rows.repartition(count, "bundle").sortWithinPartitions("bundle")
-    written = sink(sorted_rows, write, run.store(), f"{run.folder}/plan.json")
-    return tuple(BucketShare(bucket=b, file=f, count=n) for b, f, n in sorted(written))
+    parts = sink(sorted_rows, write, list, run.store(), f"{run.folder}/plan.json")
+    written = sorted(chain.from_iterable(parts))
+    return tuple(BucketShare(bucket=b, file=f, count=n) for b, f, n in written)
 
 
 def _write_file(run: Run, start: str, table: pa.Table) -> str:
-    path = f"{run.folder}/{start}{secrets.token_hex(8)}.parquet"
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    run.store().put_if_absent(path, buffer.getvalue())
+    path = f"{run.folder}/{start}{secrets.token_hex(8)}.arrow"
+    run.store().put_if_absent(path, to_stream(table))
     return path
-
-
-class Searched(NamedTuple):
-    """The arrays that were found among neighbours."""
-
-    rows: pa.Table
-    """As in `inventory_arrays.NAMES`."""
-    groups: tuple[str, ...] = ()
-    problems: tuple[Unlisted, ...] = ()
 
 
 def search_flat(part: Neighbours, options: Options) -> Searched:
@@ -355,10 +373,11 @@ def search_flat(part: Neighbours, options: Options) -> Searched:
     try:
         found = list_flat(part, options.storage_options)
     except ChronotileError:
-        found = FlatFound(NAMES.empty_table(), (), part.uris, 0)
+        found = Searched(NAMES.empty_table(), left=part.uris)
     walked = walk(found.left, options)
     rows = pa.concat_tables([found.rows, walked.rows])
-    return Searched(rows, (*found.groups, *walked.groups), walked.problems)
+    groups = (*found.groups, *walked.groups)
+    return Searched(rows, groups, walked.problems, pages=found.pages)
 
 
 def walk(folders: Sequence[str], options: Options) -> Searched:

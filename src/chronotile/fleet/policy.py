@@ -16,6 +16,7 @@ and knows nothing of Spark.
     arrays = ["sales/**", "s3://lake/logs/*"]
     except = ["**/audit"]
     consolidate = "all"           # commits, fragment-meta, array-meta, all; left out: not
+    compact = { target_bytes = "1GB", max_memory = "2GB", quiet = "1h" }   # left out: not
     vacuum = "commits"            # commits, fragments, fragment-meta, array-meta, all
     quiet = "1h"                  # leave an array with a commit younger than this
     always = false                # true: also if no finding asks for it
@@ -25,7 +26,8 @@ and knows nothing of Spark.
     keep = ["release-1"]          # times and tags: windows that end there stay as they are
     keep_days = 30                # and windows that end within so many days
 
-Tags that an array has are always kept; an array that lacks a tag of `keep` is refused.
+`compact` needs the engine on each executor; each of its options may be left out. Tags that an array
+has are always kept; an array that lacks a tag of `keep` is refused.
 An array that no rule matches is left alone. `*`, `?` and `[…]` match within a part of a path, `**`
 any number of parts; a pattern that is neither a URI nor an absolute path matches the end of one.
 """
@@ -35,11 +37,13 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from chronotile.change.compact_batches import size_bytes
 from chronotile.change.consolidate import Mode as ConsolidateMode
 from chronotile.change.orphan_fragments import HOURS_24
 from chronotile.change.vacuum import Mode as VacuumMode
+from chronotile.check.debt import TARGET_BYTES
 from chronotile.errors import ChronotileError
 from chronotile.format.documents import read_toml
 from chronotile.format.timestamps import duration_ms
@@ -65,10 +69,20 @@ MENDED_BY_FRAGMENTS = ("vac-absolute", "superseded-bytes")
 """Findings that go when fragments are vacuumed."""
 MENDED_BY_METADATA = ("metadata-unconsolidated",)
 """Findings that go when metadata is consolidated."""
+MENDED_BY_COMPACT = ("many-small-fragments",)
+"""Findings that go when fragments are merged."""
+
+
+class Compact(NamedTuple):
+    """How fragments are merged."""
+
+    target_bytes: int = TARGET_BYTES
+    max_memory: int | None = None
+    quiet_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class PolicyRule:
     """A rule: the maintenance of the arrays of some patterns."""
 
     arrays: tuple[str, ...] = ("**",)
@@ -76,6 +90,7 @@ class Rule:
     """Patterns of arrays among them that are left alone."""
     consolidate: ConsolidateMode | None = None
     vacuum: VacuumMode | None = None
+    compact: Compact | None = None
     quiet_ms: int = 0
     """Arrays with a commit younger than this are left alone."""
     always: bool = False
@@ -90,10 +105,10 @@ class Rule:
     def matches(self, array: str) -> bool:
         """Tell whether the rule is for an array.
 
-        >>> rule = Rule(arrays=("sales/**",), left=("**/audit",))
+        >>> rule = PolicyRule(arrays=("sales/**",), left=("**/audit",))
         >>> rule.matches("s3://lake/sales/a/b"), rule.matches("s3://lake/sales/audit")
         (True, False)
-        >>> Rule(arrays=("s3://lake/*",)).matches("s3://lake/a/b")
+        >>> PolicyRule(arrays=("s3://lake/*",)).matches("s3://lake/a/b")
         False
         """
         return _any(self.arrays, array) and not _any(self.left, array)
@@ -109,6 +124,8 @@ class Rule:
             found |= set(MENDED_BY_FRAGMENTS)
         if self.consolidate in ("fragment-meta", "array-meta", "all"):
             found |= set(MENDED_BY_METADATA)
+        if self.compact is not None:
+            found |= set(MENDED_BY_COMPACT)
         return frozenset(found)
 
 
@@ -127,19 +144,19 @@ class Limits:
 class Policy:
     """Rules, limits and a stop switch."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     limits: Limits = field(default_factory=Limits)
     stop: str | None = None
     """A file or object; while it exists, no further array is begun."""
 
-    def rule_of(self, array: str) -> Rule | None:
+    def rule_of(self, array: str) -> PolicyRule | None:
         """Give the first rule that matches an array."""
         return next((rule for rule in self.rules if rule.matches(array)), None)
 
 
 def simple_policy(*, fragments: bool) -> Policy:
     """Give commits of every array that needs it; fragments too if the caller asks."""
-    rule = Rule(consolidate="commits", vacuum="all" if fragments else "commits")
+    rule = PolicyRule(consolidate="commits", vacuum="all" if fragments else "commits")
     return Policy(rules=(rule,))
 
 
@@ -179,20 +196,22 @@ you mean 'vacuum'?
     top.check_all_known()
     if not policy.rules:
         raise ChronotileError(where, "expected at least one [[rule]], found none")
-    if not any(rule.consolidate or rule.vacuum for rule in policy.rules):
-        raise ChronotileError(where, "expected a rule with consolidate or vacuum, found none")
+    if not any(rule.consolidate or rule.vacuum or rule.compact for rule in policy.rules):
+        problem = "expected a rule with consolidate, compact or vacuum, found none"
+        raise ChronotileError(where, problem)
     return policy
 
 
-def _rule(document: Any, where: str) -> Rule:
+def _rule(document: Any, where: str) -> PolicyRule:
     if not isinstance(document, dict):
         raise ChronotileError(where, f"expected a table, found {document!r:.60}")
     table = _Table(document, where)
-    rule = Rule(
+    rule = PolicyRule(
         arrays=table.texts("arrays"),
         left=table.texts("except"),
         consolidate=table.one_of("consolidate", get_args(ConsolidateMode)),
         vacuum=table.one_of("vacuum", get_args(VacuumMode)),
+        compact=_compact(table.take("compact", dict, None), f"{where}: compact"),
         quiet_ms=table.duration("quiet", 0),
         always=table.take("always", bool, False),
         orphans=table.take("orphans", bool, False),
@@ -205,12 +224,27 @@ def _rule(document: Any, where: str) -> Rule:
     if not rule.arrays:
         raise ChronotileError(where, "expected patterns of arrays, found none")
     for name in ("orphans", "deletes", "age", "keep", "keep_days"):
-        if rule.vacuum is None and document.get(name):
+        is_kept = name == "keep" and rule.compact is not None
+        if rule.vacuum is None and document.get(name) and not is_kept:
             raise ChronotileError(where, f"expected vacuum with {name}, found none")
     if rule.vacuum and not rule.codes and not rule.always:
         problem = f"expected always = true with vacuum = {rule.vacuum!r} alone, found none"
         raise ChronotileError(where, f"{problem}: no finding asks for it")
     return rule
+
+
+def _compact(document: dict[str, Any] | None, where: str) -> Compact | None:
+    if document is None:
+        return None
+    table, plain = _Table(document, where), Compact()
+    target, memory = (table.take(name, str, None) for name in ("target_bytes", "max_memory"))
+    found = Compact(
+        plain.target_bytes if target is None else size_bytes(target, f"{where}: target_bytes"),
+        None if memory is None else size_bytes(memory, f"{where}: max_memory"),
+        table.duration("quiet", int(plain.quiet_s * 1000)) / 1000,
+    )
+    table.check_all_known()
+    return found
 
 
 class _Table:

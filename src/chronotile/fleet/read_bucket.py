@@ -8,21 +8,21 @@ row group is written as soon as it is full, a file is put when it is large.
 
 A task tries again the arrays that it could not read, at the end of the share, unless it could read
 none. Of those that still fail it repeats the rows of an older run, and names them to the driver,
-which commits nothing if they are too many. A task to which the storage gives nothing stops early.
+which commits nothing if they are too many. A task to which the storage gives nothing stops the run.
 """
 
 from __future__ import annotations
 
-import json
-import tempfile
+import io
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,17 +30,14 @@ import pyarrow.parquet as pq
 
 from chronotile import __version__
 from chronotile.change.operations import list_operations
-from chronotile.check.findings import UNREADABLE, finding
-from chronotile.check.unread_arrays import may_pass, words
+from chronotile.check.findings import UNREADABLE, error_words, finding, may_pass
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.fleet.array_tables import (
     SCHEMAS,
-    Columns,
     Rows,
     findings_rows,
     findings_table,
     gathered,
-    rows_of,
     tables_of_unreadable,
 )
 from chronotile.fleet.delta_store import (
@@ -48,25 +45,25 @@ from chronotile.fleet.delta_store import (
     LAST,
     PLAIN,
     TABLES,
+    URI,
     DataFile,
     Run,
     dressed,
     is_of_run,
     parquet_options,
     read_file,
+    with_uri,
 )
-from chronotile.fleet.measured_array import MeasuredArray, known_store, measure_array
-from chronotile.fleet.read_share import array_tables, in_order
+from chronotile.fleet.read_share import in_order, members_of, open_place, read_array
 from chronotile.fleet.run_summary import (
-    Totals,
+    MAX_UNREADABLE,
+    Limit,
+    UnreadableError,
     UnreadArrays,
-    sum_totals,
-    totals_of,
-    totals_of_findings,
+    unreadable_words,
 )
-from chronotile.fleet.shares import bucket_of, may_share
+from chronotile.fleet.shares import ListedArray, bucket_of, may_share
 from chronotile.fleet.unchanged_arrays import NOTHING, Noted, is_unchanged, note
-from chronotile.format.kinds import OWN
 from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import folder_times
 from chronotile.storage.place import MissingObjectError
@@ -75,12 +72,15 @@ from chronotile.storage.store import open_store
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from chronotile.check.findings import Finding
     from chronotile.fleet.array_tables import Piece
     from chronotile.fleet.delta_store import Output, StoreSnapshot
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
-    from chronotile.fleet.shares import BucketShare, Place
-    from chronotile.storage.store import Entry, Store
+    from chronotile.fleet.read_share import OpenPlace
+    from chronotile.fleet.shares import BucketShare
+    from chronotile.history.listing import Listing
+    from chronotile.storage.store import Store
 
     _Tables: TypeAlias = Mapping[str, Iterable[Piece]]
 
@@ -116,7 +116,7 @@ class OlderBucket:
         """Read what is noted of each array."""
         noted = {}
         for table in self.tables(LAST):
-            columns = (table[name].to_pylist() for name in ("array", *Noted._fields))
+            columns = (table[name].to_pylist() for name in (URI, *Noted._fields))
             for array, *values in zip(*columns, strict=True):
                 noted[array] = Noted(*values)
         return noted
@@ -140,9 +140,9 @@ class OlderBucket:
         """
         wanted = pa.array([*arrays, *stale], pa.string())
         unread = pa.array([*stale], pa.string())
-        for name in dict.fromkeys(file.table for file in self.files):
+        for name in dict.fromkeys(file.table for file in self.files if file.table != "members"):
             for table in self.tables(name):
-                rows = table.filter(pc.is_in(table["array"], wanted))
+                rows = table.filter(pc.is_in(table[URI], wanted))
                 if len(rows):
                     yield name, as_stale(name, rows, unread)
 
@@ -151,20 +151,20 @@ def older_bucket(
     output: Output, snapshot: StoreSnapshot, bucket: int, buckets: int
 ) -> OlderBucket | None:
     """Give what the store holds of a bucket, as the fleet is divided now."""
-    if snapshot.division is None:
+    if snapshot.buckets is None:
         return None
     files = [
         file
         for name in TABLES
         for file in snapshot.files[name]
-        if may_share(bucket, buckets, file.bucket, snapshot.buckets[name])
+        if may_share(bucket, buckets, file.bucket, snapshot.buckets_of[name])
     ]
     return OlderBucket(
         output=output,
         files=tuple(files),
         bucket=bucket,
         buckets=buckets,
-        can_stay=buckets == snapshot.division.buckets and not snapshot.is_torn,
+        can_stay=buckets == snapshot.buckets and not snapshot.is_torn,
     )
 
 
@@ -213,7 +213,7 @@ def as_stale(name: str, table: pa.Table, stale: pa.Array) -> pa.Table:
         table: Its rows, in the older run.
         stale: The arrays that the later run could not read.
     """
-    is_stale = pc.is_in(table["array"], stale)
+    is_stale = pc.is_in(table[URI], stale)
     if name == "findings":
         # The later run has its own finding on the array itself.
         again = pc.and_(pc.equal(table["code"], UNREADABLE), pc.equal(table["path"], ""))
@@ -233,8 +233,8 @@ def as_stale(name: str, table: pa.Table, stale: pa.Array) -> pa.Table:
 def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
     """Give the rows of an older run, perhaps of an older version, with the columns of now.
 
-    >>> with_columns_of_now("arrays", pa.table({"array": ["a"]})).column_names[:2]
-    ['array', 'format_version']
+    >>> with_columns_of_now("arrays", pa.table({"uri": ["a"]})).column_names[:2]
+    ['uri', 'format_version']
     """
     schema = pa.schema([field for field in TABLES[name] if field.name != BUCKET])
     if table.schema.names == schema.names:
@@ -248,7 +248,7 @@ def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
 
 
 def _arrays(table: pa.Table) -> list[str]:
-    arrays: list[str] = table["array"].to_pylist()
+    arrays: list[str] = table[URI].to_pylist()
     return arrays
 
 
@@ -260,9 +260,6 @@ def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
 ROWS_IN_GROUP = 1 << 16
 FILE_BYTES = 32 << 20
 """A file that has grown to this size is put, and another begun."""
-
-LEN_IN_MEMORY = 1 << 20
-"""Bytes of a file that wait in memory until it is put; further ones wait on the local disk."""
 
 
 class BucketWriter:
@@ -291,7 +288,7 @@ class _OneTable:
         self._schema = pa.schema(fields)
         self._waiting: list[Piece] = []
         self._rows_waiting = 0
-        self._buffer: IO[bytes] | None = None
+        self._buffer: io.BytesIO | None = None
         self._file: pq.ParquetWriter | None = None
         self._files: list[DataFile] = []
 
@@ -309,7 +306,7 @@ class _OneTable:
             return
         table = pa.concat_tables(self._dressed())
         if self._file is None:
-            self._buffer = tempfile.SpooledTemporaryFile(LEN_IN_MEMORY)  # noqa: SIM115 - `_put` closes it
+            self._buffer = io.BytesIO()
             options = parquet_options(self._schema)
             self._file = pq.ParquetWriter(self._buffer, self._schema, **options)
         self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
@@ -326,9 +323,7 @@ class _OneTable:
         if self._file is None or self._buffer is None:
             return
         self._file.close()
-        self._buffer.seek(0)
-        with self._buffer as buffer:
-            data = buffer.read()
+        data = self._buffer.getvalue()
         metadata = pq.read_metadata(pa.BufferReader(data))
         self._files.append(self._run.put(self._name, data, self._bucket, metadata))
         self._file, self._buffer = None, None
@@ -358,19 +353,25 @@ class Task:
     """What the store holds of the bucket."""
     since_last: bool = False
     """Skip arrays that have not changed."""
+    groups: tuple[str, ...] = ()
+    """The groups of the bucket, whose members are looked up each time."""
     problems: tuple[Unlisted, ...] = ()
     """Folders that could not be listed: arrays below them are looked for in the last run."""
     given_up: Mapping[str, str] = field(default_factory=dict)
     """Array that is not tried -> why."""
     fresh_ms: int | None = None
     """With an inventory: look for commits that are newer than this."""
-    allowed: int = 0
-    """Arrays of the fleet that may be unreadable."""
+    fleet: int = 0
+    """Arrays of the fleet."""
+    limit: Limit = MAX_UNREADABLE
+    """How many of them may be unreadable."""
+    findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    """Array -> its findings, if a check has them already."""
 
     @property
     def size(self) -> int:
         """The number of arrays."""
-        return self.share.size
+        return self.share.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,7 +381,6 @@ class Done:
     files: tuple[DataFile, ...] = ()
     changed: tuple[int, ...] = ()
     """Buckets whose rows are replaced."""
-    totals: Totals = field(default_factory=Totals)
     unchanged: int = 0
     unread: tuple[UnreadArrays, ...] = ()
     """Arrays that could not be read or listed: the first of them, if there are very many."""
@@ -399,7 +399,6 @@ class Done:
                 **document,
                 "files": tuple(DataFile(*one) for one in document["files"]),
                 "changed": tuple(document["changed"]),
-                "totals": Totals.from_json(document["totals"]),
                 "unread": tuple(UnreadArrays(*one) for one in document["unread"]),
             }
         )
@@ -417,7 +416,6 @@ def sum_of(done: Iterable[Done]) -> Done:
     return Done(
         files=tuple(file for one in every for file in one.files),
         changed=tuple(dict.fromkeys(bucket for one in every for bucket in one.changed)),
-        totals=sum_totals(one.totals for one in every),
         unread=tuple(unread for one in every for unread in one.unread)[:UNREAD_MAX],
         **sums,
     )
@@ -425,6 +423,8 @@ def sum_of(done: Iterable[Done]) -> Done:
 
 def run_task(task: Task) -> Done:
     """Read the arrays of a bucket and write its part of every table."""
+    if task.run.is_stopped():
+        return Done()
     return _BucketReading(task).done()
 
 
@@ -444,15 +444,15 @@ class _BucketReading:
         self._reads = _Reads()
         self._writer = BucketWriter(task.run, task.share.bucket)
         self._unchanged: list[str] = []
-        self._totals: list[Totals] = []
         self._noted: dict[str, Noted] = task.older.noted() if task.older is not None else {}
         self._asked = task.options.asked(__version__)
+        self._answered: dict[str | None, bool] = {}
 
     def done(self) -> Done:
         task, older = self._task, self._task.older
         places = {place.uri: place for place in task.share.places(task.run)}
         failed = self._read(places)
-        unread = {array: words(error) for array, error in failed.items() if may_pass(error)}
+        unread = {array: error_words(error) for array, error in failed.items() if may_pass(error)}
         for array, error in failed.items():
             if array not in unread:
                 self._add(self._without(array, error))
@@ -461,14 +461,15 @@ class _BucketReading:
             hidden = hidden_below(task.problems, self._noted, places)
         unread |= task.given_up
         lost = {**unread, **hidden}
-        is_same = len(places) == len(self._unchanged) == len(self._noted) and not lost
+        members, is_same = self._members()
+        is_same &= len(places) == len(self._unchanged) == len(self._noted) and not lost
         if is_same and older is not None and older.can_stay:
-            return Done(totals=self._of_noted(places), unchanged=len(places))
+            return Done(unchanged=len(places))
+        self._add({"members": members})
         self._repeat(unread, hidden)
         return Done(
             files=self._writer.close(),
             changed=(task.share.bucket,),
-            totals=sum_totals([*self._totals, self._of_noted(self._unchanged)]),
             unchanged=len(self._unchanged),
             unread=tuple(UnreadArrays(*pair) for pair in list(lost.items())[:UNREAD_MAX]),
             unread_count=len(lost),
@@ -478,9 +479,24 @@ class _BucketReading:
             reads=self._reads.counts.total(),
         )
 
-    def _of_noted(self, arrays: Iterable[str]) -> Totals:
-        texts = (self._noted[array].totals for array in arrays if array in self._noted)
-        return sum_totals(Totals.from_json(json.loads(text)) for text in texts if text)
+    def _members(self) -> tuple[list[pa.Table], bool]:
+        """Look up the members of groups; tell whether they are those that the store has."""
+        older, made, unread = self._task.older, [], []
+        for group in self._task.groups:
+            try:
+                made.append(members_of(group, self._task.options, logs=False))
+            except Exception as error:  # one bad group must not stop a fleet
+                unread += [group] if may_pass(error) else []
+        before = [] if older is None else [*older.tables("members")]
+        kept = pa.array(unread, pa.string())
+        again = [one.filter(pc.is_in(one["group"], kept)) for one in before]
+        names = [one.name for one in with_uri(PLAIN["members"])]
+        now = [*(one.rename_columns(names) for one in made), *again]
+        rows = [
+            sorted(repr(row) for one in some for row in one.select(names).to_pylist())
+            for some in (now, before)
+        ]
+        return [*made, *again], rows[0] == rows[1]
 
     def _repeat(self, unread: Mapping[str, str], hidden: Mapping[str, str]) -> None:
         """Write the rows that an older run has of unchanged and of unreadable arrays."""
@@ -490,39 +506,34 @@ class _BucketReading:
         if older is not None and (self._unchanged or stale):
             for name, rows in older.rows(self._unchanged, stale):
                 self._writer.add(name, rows)
-        findings = findings_on_unread(lost, read_in)
         blank = [
             {"array": array, "errors": 1, "warnings": 0, "infos": 0}
             for array in unread
             if array not in read_in
         ]
-        self._writer.add("findings", findings)
+        self._writer.add("findings", findings_on_unread(lost, read_in))
         self._writer.add("arrays", pa.Table.from_pylist(blank, schema=SCHEMAS["arrays"]))
-        self._writer.add(LAST, Rows([{"array": row["array"]} for row in blank]))
-        rows_of_findings = findings.to_pylist()
-        self._totals += [self._of_noted(stale), totals_of_findings(rows_of_findings)]
-        self._totals.append(Totals(arrays=len(blank)))
+        self._writer.add(LAST, Rows([{URI: row["array"]} for row in blank]))
 
     def _add(self, tables: _Tables) -> None:
         for name, pieces in tables.items():
             for piece in pieces:
                 self._writer.add(name, piece)
 
-    def _read(self, places: Mapping[str, Place]) -> dict[str, Exception]:
+    def _read(self, places: Mapping[str, ListedArray]) -> dict[str, Exception]:
         """Read arrays, and write their rows; return those that fail twice."""
         failed: dict[str, Exception] = {}
-        waiting = tuple(places)
+        waiting = tuple(places.values())
         for attempt in range(2):
             failed = {}
-            outcomes = in_order(lambda uri: self._outcome(places[uri]), waiting)
-            for tried, (array, outcome) in enumerate(outcomes, 1):
+            for tried, (place, outcome) in enumerate(in_order(self._outcome, waiting), 1):
                 if isinstance(outcome, Exception):
-                    failed[array] = outcome
+                    failed[place.uri] = outcome
                     refused = sum(map(may_pass, failed.values()))
-                    if refused == tried > max(BRAKE, self._task.allowed):
-                        return failed
+                    if refused == tried > max(BRAKE, self._task.limit.of(self._task.fleet)):
+                        raise self._too_many(failed)
                 elif outcome is None:
-                    self._unchanged.append(array)
+                    self._unchanged.append(place.uri)
                 else:
                     self._add(outcome)
             # A list may miss what was just written: then an array looks as if it were gone.
@@ -530,59 +541,61 @@ class _BucketReading:
             if attempt or not failed or (len(failed) == len(waiting) and not gone):
                 break
             time.sleep(AGAIN_S)
-            waiting = tuple(failed)
+            waiting = tuple(places[array] for array in failed)
         return failed
 
-    def _outcome(self, place: Place) -> _Tables | Exception | None:
+    def _too_many(self, failed: Mapping[str, Exception]) -> UnreadableError:
+        """Stop the run: the storage refuses everything, and the limit is passed."""
+        self._task.run.stop()
+        unread = [UnreadArrays(array, error_words(error)) for array, error in failed.items()]
+        out, limit = self._task.run.output.out, self._task.limit
+        return UnreadableError(out, unreadable_words(unread, self._task.fleet, limit))
+
+    def _outcome(self, place: ListedArray) -> _Tables | Exception | None:
         """Read an array: its rows; None if it is unchanged; an error if another try may succeed."""
         try:
             if place.entries is not None:
                 with suppress(MissingObjectError, ChangedError):
-                    return self._by_inventory(place)
-            return self._tables(self._store(place.uri))
+                    return self._tables(self._opened(place))
+            # The listing is not known, or outdated.
+            return self._tables(self._opened(ListedArray(place.uri)))
         except Exception as error:  # one bad array must not stop a fleet
             if may_pass(error) or isinstance(error, ArrayNotFoundError):
                 return error
             return self._without(place.uri, error)
 
-    def _store(self, array: str) -> Store:
-        store = open_store(array, self._task.options.storage_options)
-        return store.watched(lambda what, path: self._reads.hook(store.uri, what, path))
+    def _is_answered(self, asked: str | None) -> bool:
+        if asked not in self._answered:
+            self._answered[asked] = self._task.options.is_answered_by(asked, __version__)
+        return self._answered[asked]
 
-    def _by_inventory(self, place: Place) -> _Tables | None:
-        """Read an array by a listing that is known; if that is outdated, by another."""
-        store, after = self._store(place.uri), self._task.fresh_ms
-        entries = place.entries or ()
-        known = known_store(store, entries, after)
-        return self._tables(known, None if known is store else entries)
+    def _opened(self, place: ListedArray) -> OpenPlace:
+        return open_place(place, self._task.options, self._task.fresh_ms)
 
-    def _tables(self, store: Store, known: tuple[Entry, ...] | None = None) -> _Tables | None:
-        options, array, began_ms = self._task.options, store.uri, now_ms()
+    def _tables(self, place: OpenPlace) -> _Tables | None:
+        options, store, began_ms = self._task.options, place.store, now_ms()
         # Cells can go bad while the listing stays the same.
-        noted = self._noted.get(array) if self._task.since_last else None
+        noted = self._noted.get(store.uri) if self._task.since_last else None
         if (
             noted is not None
             and options.check != "deep"
-            and options.is_answered_by(noted.asked, __version__)
+            and self._is_answered(noted.asked)
             and is_unchanged(store, noted, began_ms)
         ):
             return None
         times = folder_times(store) if options.sizes else None
-        opened = MeasuredArray(store, known)
-        if options.sizes and known is None:
-            opened = measure_array(store)
-        log = options.open_log(opened.store)
-        tables = array_tables(log, options, opened.entries if options.sizes else None)
+        store = store.watched(partial(self._reads.hook, store.uri))
+        place = place._replace(store=store)
+        tables = read_array(place, options, self._task.findings.get(store.uri))
         made = {name: tables.pieces(name) for name in SCHEMAS}
-        now = note(store, log.history.listing, began_ms, times)
-        after = tables.engine_open.requests_after_maintenance if tables.engine_open else 0
-        made["operations"] = self._operations(store, known)
-        made[LAST] = [self._listing(array, made, now, after)]
+        listing = tables.log.history.listing
+        made["operations"] = self._operations(store, listing)
+        made[LAST] = [self._listing(store.uri, note(store, listing, began_ms, times))]
         return made
 
-    def _operations(self, store: Store, known: tuple[Entry, ...] | None) -> list[Rows]:
+    def _operations(self, store: Store, listing: Listing) -> list[Rows]:
         """List the changes of ours that an array keeps a record of."""
-        if known is not None and not any(entry.path.startswith(OWN) for entry in known):
+        if not listing.has_operations:
             return []
         rows = [
             {
@@ -596,30 +609,18 @@ class _BucketReading:
         ]
         return [Rows(rows)]
 
-    def _listing(
-        self, array: str, made: _Tables, noted: Noted = NOTHING, requests_after: int = 0
-    ) -> Rows:
+    def _listing(self, array: str, noted: Noted = NOTHING) -> Rows:
         """Make the row that the next run goes by."""
-        (row,) = (row for piece in made["arrays"] for row in _rows(piece))
-        findings = [row for piece in made["findings"] for row in _rows(piece)]
-        totals = totals_of(row, findings, requests_after)
-        self._totals.append(totals)
-        own = noted._replace(asked=self._asked, totals=totals.to_text())
-        return Rows([{"array": array, **own._asdict()}])
+        return Rows([{URI: array, **noted._replace(asked=self._asked)._asdict()}])
 
     def _without(self, array: str, error: Exception) -> _Tables:
         """Make the rows of an array that is damaged or gone."""
         if isinstance(error, ArrayNotFoundError) and self._is_gone(array):
             gone = "it is gone: it was there when the fleet was listed"
             item = finding(array, UNREADABLE, "", gone, severity="warning")
-            rows = findings_rows((item,))
-            totals = totals_of_findings(rows.rows)
-            self._totals.append(totals)
-            listing = {"array": array, "asked": self._asked, "totals": totals.to_text()}
-            return {"findings": [rows], LAST: [Rows([listing])]}
+            return {"findings": [findings_rows((item,))], LAST: [self._listing(array)]}
         whole = tables_of_unreadable(array, error)
-        made: dict[str, list[Piece]] = {name: [whole[name]] for name in SCHEMAS}
-        return {**made, LAST: [self._listing(array, made)]}
+        return {**{name: [whole[name]] for name in SCHEMAS}, LAST: [self._listing(array)]}
 
     def _is_gone(self, array: str) -> bool:
         try:
@@ -639,8 +640,3 @@ class _Reads:
         if operation == "read":
             with self._lock:
                 self.counts[f"{array}/{path}"] += 1
-
-
-def _rows(piece: Piece) -> list[dict[str, Any]]:
-    assert not isinstance(piece, Columns)
-    return rows_of(piece)

@@ -1,7 +1,8 @@
 """Reading the arrays of one task of the data source.
 
 In: a share and options. Out: tables, array by array; an array that cannot be read becomes a
-finding, and stops no other. The task itself opens what it needs.
+finding, and stops no other. The task itself opens what it needs; a listing that is known is not
+asked for again.
 
 A window may name tags. An array that has no such tag is an error: rows of another window would be
 wrong, and no rows would be too. Of a group that is the root, all members are read at its own tag.
@@ -12,11 +13,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from chronotile.check.unread_arrays import may_pass, words
-from chronotile.dataset.open_dataset import member_rows, open_dataset
-from chronotile.errors import ArrayNotFoundError, BadTimeError, ChangedError
+from chronotile.check.findings import error_words, may_pass
+from chronotile.dataset.open_dataset import dataset_at, member_rows
+from chronotile.errors import ArrayNotFoundError, BadTimeError, ChangedError, StorageError
 from chronotile.fleet.array_tables import (
     BATCH_ROWS,
     LAST,
@@ -26,21 +27,25 @@ from chronotile.fleet.array_tables import (
     tables_of_unreadable,
 )
 from chronotile.fleet.check_all import unlisted
-from chronotile.fleet.measured_array import measure_array
+from chronotile.fleet.shares import ListedArray
+from chronotile.format.kinds import COMMITS
+from chronotile.history.listing import LISTED, MEASURED
+from chronotile.storage.overlay import listed
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from chronotile.check.findings import Finding
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
     from chronotile.fleet.shares import Share
     from chronotile.log import Log
-    from chronotile.storage.store import Entry
+    from chronotile.storage.store import Entry, Store
 
 
 def window_of(log: Log, options: Options) -> tuple[int, int]:
@@ -78,10 +83,10 @@ def _moment(options: Options, moment: int | str) -> int | str:
     moments: set[int | None] = set()
     for root in options.roots:
         try:
-            dataset = open_dataset(root, options.read_key(), options.storage_options)
+            dataset = dataset_at(open_store(root, options.storage_options), options.read_key())
         except ArrayNotFoundError:
             return moment
-        moments.add(dataset.known_tags.checked(dataset.uri).moment(moment))
+        moments.add(dataset.known_tags.checked(dataset.uri).by_name().get(moment))
     found = moments.pop() if len(moments) == 1 else None
     return moment if found is None else min(found, LAST)
 
@@ -94,37 +99,63 @@ AHEAD = 8
 """Arrays of a bucket that one task reads at once: most of the time it waits for answers."""
 
 
-def open_array(array: str, options: Options) -> Log:
-    """Open the log of one array."""
-    return options.open_log(options.opened(array).store)
+class OpenPlace(NamedTuple):
+    """Where to read an array, and its files with their sizes, if they are known."""
+
+    store: Store
+    entries: tuple[Entry, ...] | None = None
 
 
-def rows_of_array(array: str, options: Options, name: str) -> Iterable[pa.Table]:
-    """Give the rows of one table of an array, in whatever state it is, in tables of some rows each.
+def open_place(place: ListedArray, options: Options, fresh_ms: int | None = None) -> OpenPlace:
+    """Open an array, by its listing if that is known.
 
-    Raises:
-        BadTimeError: The array has no tag of the name that stands for a time.
+    Args:
+        place: The array.
+        options: How to open it.
+        fresh_ms: Ask, with one request, for commits dated after this, in ms; they show that the
+            listing is outdated.
+    """
+    store = open_store(place.uri, options.storage_options)
+    # The names of commits begin with their time, so that one short list has the new ones.
+    if place.entries is None or (
+        fresh_ms is not None and store.list_after(f"__{fresh_ms}", COMMITS)
+    ):
+        return OpenPlace(store)
+    return OpenPlace(listed(store, place.entries, LISTED), place.entries)
+
+
+def measure_array(store: Store) -> OpenPlace:
+    """List the files of an array with their sizes: in a bucket by one flat list.
+
+    >>> from chronotile.storage.store import open_store
+    >>> store = open_store("memory:doc-measure-array")
+    >>> store.put_if_absent("__schema/s", b"abc")
+    >>> [entry[:2] for entry in measure_array(store).entries]
+    [('__schema/s', 3)]
     """
     try:
-        opened = options.opened(array)
-        if options.sizes and name == "arrays" and opened.entries is None:
-            opened = measure_array(opened.store)
-        log = options.open_log(opened.store)
-        tables = array_tables(log, options, opened.entries if options.sizes else None)
-        return tables.batches(name)
-    except BadTimeError:
-        raise
-    except Exception as error:  # one bad array must not stop a fleet
-        if array in options.known and isinstance(error, MissingObjectError | ChangedError):
-            # The inventory is outdated: look again.
-            return rows_of_array(array, replace(options, known={}), name)
-        if may_pass(error):
-            _log.warning("no rows of %s: %s", array, words(error))
-        return (tables_of_unreadable(array, error)[name],)
+        entries = store.measure(MEASURED)
+    except (ArrayNotFoundError, StorageError):
+        return OpenPlace(store)  # who reads the log gets the error, if it matters there
+    is_quick = store.traits.pace == "quick"
+    return OpenPlace(store if is_quick else listed(store, entries, LISTED), entries)
+
+
+def read_array(
+    place: OpenPlace, options: Options, checked: Sequence[Finding] | None = None
+) -> ArrayTables:
+    """Read the log of an array; its tables are as the options ask for them."""
+    if options.sizes and place.entries is None:
+        place = measure_array(place.store)
+    log = options.open_log(place.store)
+    return array_tables(log, options, place.entries if options.sizes else None, checked)
 
 
 def array_tables(
-    log: Log, options: Options, measured: tuple[Entry, ...] | None = None
+    log: Log,
+    options: Options,
+    measured: tuple[Entry, ...] | None = None,
+    checked: Sequence[Finding] | None = None,
 ) -> ArrayTables:
     """Give the tables of an array, as the options ask for them."""
     return ArrayTables(
@@ -134,44 +165,73 @@ def array_tables(
         cells=options.cells,
         measured=measured,
         max_findings=options.max_findings,
+        checked=checked,
     )
 
 
-def in_order(make: Callable[[str], T], arrays: Iterable[str]) -> Iterator[tuple[str, T]]:
+def rows_of_array(
+    place: ListedArray, options: Options, name: str, fresh_ms: int | None = None
+) -> Iterable[pa.Table]:
+    """Give the rows of one table of an array, in whatever state it is, in tables of some rows each.
+
+    Raises:
+        BadTimeError: The array has no tag of the name that stands for a time.
+    """
+    try:
+        return read_array(open_place(place, options, fresh_ms), options).batches(name)
+    except BadTimeError:
+        raise
+    except Exception as error:  # one bad array must not stop a fleet
+        if place.entries is not None and isinstance(error, MissingObjectError | ChangedError):
+            # The listing is outdated: look again.
+            return rows_of_array(ListedArray(place.uri), options, name)
+        if may_pass(error):
+            _log.warning("no rows of %s: %s", place.uri, error_words(error))
+        return (tables_of_unreadable(place.uri, error)[name],)
+
+
+def in_order(
+    make: Callable[[ListedArray], T], places: Iterable[ListedArray]
+) -> Iterator[tuple[ListedArray, T]]:
     """Each array with what `make` returns for it, in order; reads ahead in a bucket.
 
-    >>> list(in_order(str.upper, ["a", "b"]))
-    [('a', 'A'), ('b', 'B')]
+    >>> list(in_order(lambda place: place.uri.upper(), [ListedArray("a")]))
+    [(ListedArray(uri='a', entries=None), 'A')]
     """
-    wanted = tuple(arrays)
-    threads = max((open_store(array).concurrency for array in wanted), default=1)
+    wanted = tuple(places)
+    threads = max((open_store(place.uri).concurrency for place in wanted[:1]), default=1)
     yield from zip(wanted, ahead(make, wanted, min(threads, AHEAD)), strict=True)
 
 
 def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
     """One table of all arrays of a share, batch by batch."""
-    name = options.table
+    name, places = options.table, share.places()
     if name == "members":
-        for group in share.arrays:
-            yield from members_of(group, options).to_batches(BATCH_ROWS)
+        for group in places:
+            try:
+                yield from members_of(group.uri, options).to_batches(BATCH_ROWS)
+            except Exception as error:  # one bad group must not stop a fleet
+                _log.warning("no members of %s: %s", group.uri, error_words(error))
         return
-    make = partial(rows_of_array, options=options, name=name)
-    for _, tables in in_order(make, share.arrays):
+    make = partial(rows_of_array, options=options, name=name, fresh_ms=share.fresh_ms)
+    for _, tables in in_order(make, places):
         for table in tables:
             yield from table.to_batches(BATCH_ROWS)
     if name == "findings":
         yield from folder_findings(share.problems).to_batches(BATCH_ROWS)
 
 
-def members_of(group: str, options: Options) -> pa.Table:
-    """List the members of a group, with what is there; none if it cannot be read."""
-    try:
-        dataset = open_dataset(group, options.read_key(), options.storage_options)
-        rows = [row.to_dict() for row in member_rows(dataset, sizes=False, nested=False)]
-    except Exception as error:  # one bad group must not stop a fleet
-        _log.warning("no members of %s: %s", group, words(error))
-        rows = []
-    return members_table(rows)
+def members_of(group: str, options: Options, *, logs: bool = True) -> pa.Table:
+    """List the members of a group, with what is there.
+
+    Args:
+        group: The group.
+        options: How to open it.
+        logs: Whether to read the log of each array, for its commits and last time.
+    """
+    dataset = dataset_at(open_store(group, options.storage_options), options.read_key())
+    found = member_rows(dataset, sizes=False, nested=False, logs=logs)
+    return members_table(row.to_dict() for row in found)
 
 
 def folder_findings(problems: Iterable[Unlisted]) -> pa.Table:

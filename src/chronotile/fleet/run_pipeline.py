@@ -16,7 +16,7 @@ arrays their number. The README says what a fleet costs, in requests and hours.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,11 @@ from chronotile.fleet.array_tables import findings_table
 from chronotile.fleet.delta_store import (
     LAST,
     DataFile,
+    Output,
     Run,
     StoreSnapshot,
     new_run,
     open_output,
-    run_row,
 )
 from chronotile.fleet.maintenance import (
     Maintenance,
@@ -39,7 +39,7 @@ from chronotile.fleet.maintenance import (
     run_maintenance,
     stops_of,
 )
-from chronotile.fleet.plan import FleetPlan, plan_fleet
+from chronotile.fleet.plan import FleetPlan, plan_fleet, results_of
 from chronotile.fleet.policy import Policy, simple_policy
 from chronotile.fleet.read_bucket import (
     UNREAD_MAX,
@@ -54,22 +54,25 @@ from chronotile.fleet.read_bucket import (
 from chronotile.fleet.read_share import folder_findings
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
+    OF_ARRAYS,
+    OF_FINDINGS,
     Limit,
     Summary,
+    Totals,
     UnreadArrays,
     check_limit,
-    totals_of_findings,
+    totals_of,
 )
 from chronotile.fleet.shares import NO_BUCKET, BucketShare, bucket_of
-from chronotile.fleet.surviving_tasks import Care, Results, last_error, run_job
+from chronotile.fleet.surviving_tasks import Care, last_error, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    import pyarrow.dataset as ds
     from pyspark.sql import SparkSession
 
-    from chronotile.check.findings import Finding
+    from chronotile.fleet.check_all import FleetCheck
+    from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
 
 
@@ -97,8 +100,8 @@ class Job:
     """Maintenance vacuums fragments as well."""
     policy: Policy | None = None
     """What maintenance does to which arrays; None for commits of those that need it."""
-    findings: tuple[Finding, ...] | None = None
-    """Findings on groups and folders, if a check has them already."""
+    checked: FleetCheck | None = None
+    """The findings on the arrays, groups and folders of the fleet, if a check has them already."""
     max_unreadable: Limit = MAX_UNREADABLE
     """How much of the fleet may be unreadable before the run stops."""
 
@@ -127,7 +130,28 @@ def run(
     run_ = new_run(output, snapshot)
     pipeline = _PipelineRun(spark, job, run_, snapshot, progress or (lambda *_: None))
     try:
-        done = pipeline.read()
+        done, versions = pipeline.read()
+        changed = {name: n for name, n in versions.items() if n != snapshot.versions[name]}
+        # A run that died after its last commit has not told of it.
+        last = {} if changed else output.last_run()
+        is_told = bool(last.get("totals")) and dict(last["versions"]).get(LAST) == versions[LAST]
+        summary = Summary(
+            out=job.out,
+            run=run_.name,
+            totals=Totals.from_text(last["totals"]) if is_told else output_totals(output),
+            read=done.read,
+            unchanged=done.unchanged,
+            unreadable=done.unread_count,
+            files_read=done.files_read,
+            reads=done.reads,
+            seconds=time.monotonic() - began,
+            inventory_age_s=pipeline.inventory_age_s,
+            versions=changed,
+        )
+        if not is_told:
+            if not changed:
+                run_.check_not_overtaken()
+            run_.tell(summary, versions)
         maintained = pipeline.maintain(done) if job.maintain else Maintenance()
     except ChronotileError:
         raise
@@ -136,21 +160,17 @@ def run(
         raise StorageError(job.out, problem) from cause
     finally:
         run_.end()
-    return Summary(
-        out=job.out,
-        run=run_.name,
-        totals=done.totals,
-        read=done.read,
-        unchanged=done.unchanged,
-        unreadable=done.unread_count,
-        files_read=done.files_read,
-        reads=done.reads,
+    return replace(
+        summary,
         seconds=time.monotonic() - began,
         maintained=maintained.outcomes,
         planned=maintained.planned,
-        inventory_age_s=pipeline.inventory_age_s,
-        versions=pipeline.versions,
     )
+
+
+def output_totals(output: Output) -> Totals:
+    """Add up the tables as they are."""
+    return totals_of(output.rows("arrays", OF_ARRAYS), output.rows("findings", OF_FINDINGS))
 
 
 class _PipelineRun:
@@ -169,9 +189,6 @@ class _PipelineRun:
         self._killers: list[UnreadArrays] = []
         """Arrays that kill every process that reads them."""
         self._plan = FleetPlan(0, (), 0, ())
-        self._files_on_folders: tuple[DataFile, ...] = ()
-        self.versions: dict[str, int] = {}
-        """Table -> its version, of those that got a commit."""
 
     @property
     def inventory_age_s(self) -> float | None:
@@ -181,80 +198,81 @@ class _PipelineRun:
     @property
     def _is_whole(self) -> bool:
         """Return True if nothing of the tables can stay as it is."""
-        before = self._snapshot.division
-        return self._snapshot.is_torn or (
-            before is not None and before.buckets != self._plan.buckets
-        )
+        before = self._snapshot.buckets
+        return self._snapshot.is_torn or (before is not None and before != self._plan.buckets)
 
-    def read(self) -> Done:
-        """Read the fleet, wave by wave, and commit the tables."""
-        before = self._snapshot.division
+    def read(self) -> tuple[Done, dict[str, int]]:
+        """Read the fleet, wave by wave, and commit the tables; give the version of each."""
         self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
         # Members of groups outside of the roots are read, and never changed.
         follow = not self._job.maintain
         self._plan = plan_fleet(
-            self._spark, self._job.options, self._run, before, look, follow=follow
+            self._spark,
+            self._job.options,
+            self._run,
+            self._snapshot.buckets,
+            look,
+            follow=follow,
         )
-        division = self._plan.division(before)
-        done = self._folders()
-        folders = {NO_BUCKET}
-        known, versions = self._snapshot.versions, dict(self._snapshot.versions)
-        for wave in self._waves(whole=self._is_whole):
-            added = self._wave(wave)
-            done = sum_of((done, added))
-            self._check_limit(done)
-            replaced = None if self._is_whole else {*added.changed, *folders}
-            files = (*added.files, *self._files_on_folders)
-            versions = self._run.commit(files, replaced, division) or versions
-            self._files_on_folders, folders = (), set()
-        self.versions = {name: n for name, n in versions.items() if n != known[name]}
-        # A run that died after its last commit has not told of it.
-        if not self.versions and self._run.output.told() != versions[LAST]:
-            self._run.check_not_overtaken()
-            self._tell(done, versions)
-        elif self.versions:
-            self._tell(done, versions)
-        return done
+        versions = dict(self._snapshot.versions)
+        done, files = Done(), self._folders()
+        replaced = frozenset({NO_BUCKET} if files or NO_BUCKET in self._snapshot.filled else ())
+        for tasks in self._waves():
+            wave = _Wave(
+                run=self._run,
+                buckets=self._plan.buckets,
+                before=done,
+                files=files,
+                replaced=None if self._is_whole else replaced,
+                folders=tuple(p for p in self._plan.problems if not p.missing),
+                arrays=self._plan.arrays,
+                limit=self._job.max_unreadable,
+            )
+            care = Care(split=_split, give_up=self._killed)
+            step = partial(self._progress, "reading commit logs")
+            results = results_of(self._run)
+            end = run_job(self._spark, run_task, tasks, step, results, care, wave.commit)
+            done, versions = Done.from_json(end["done"]), end["versions"] or versions
+            files, replaced = (), frozenset()
+        return done, versions
 
-    def _folders(self) -> Done:
+    def _folders(self) -> tuple[DataFile, ...]:
         """Write the findings on folders that could not be listed, or those of the check."""
-        known = self._job.findings
-        findings = folder_findings(self._plan.problems) if known is None else findings_table(known)
-        self._files_on_folders = write_rows(self._run, NO_BUCKET, {"findings": findings})
-        return Done(totals=totals_of_findings(findings.to_pylist()))
+        checked = self._job.checked
+        if checked is None:
+            findings = folder_findings(self._plan.problems)
+        else:
+            findings = findings_table(checked.beside_arrays)
+        return write_rows(self._run, NO_BUCKET, {"findings": findings})
 
-    def _tell(self, done: Done, versions: Mapping[str, int]) -> None:
-        """Add a row to `run_history`, with the version of each table."""
-        counts = {
-            "arrays_read": done.read,
-            "arrays_unchanged": done.unchanged,
-            "arrays_unreadable": done.unread_count,
-            "versions": list(versions.items()),
-        }
-        self._run.tell(run_row(self._run.name, self._run.started_ms, done.totals, counts))
-
-    def _waves(self, *, whole: bool) -> Iterator[list[Task]]:
+    def _waves(self) -> Iterator[list[Task]]:
         """Divide the tasks of the run; a fleet that is divided in another way is one wave."""
         wave: list[Task] = []
         arrays = 0
         for task in self._tasks():
-            if wave and arrays + task.share.size > ARRAYS_IN_WAVE and not whole:
+            if wave and arrays + task.size > ARRAYS_IN_WAVE and not self._is_whole:
                 yield wave
                 wave, arrays = [], 0
             wave.append(task)
-            arrays += task.share.size
+            arrays += task.size
         yield wave
 
     def _tasks(self) -> Iterator[Task]:
         job, plan, output = self._job, self._plan, self._run.output
         inventory = plan.inventory
         shares = {share.bucket: share for share in plan.shares}
-        if self._snapshot.division is not None:
+        groups: dict[int, list[str]] = {}
+        for group in plan.groups:
+            groups.setdefault(bucket_of(group, plan.buckets), []).append(group)
+        for bucket in groups:
+            shares.setdefault(bucket, BucketShare(bucket=bucket))
+        checked = job.checked.by_array() if job.checked else {}
+        if self._snapshot.buckets is not None:
             # Arrays that only the last run knows can be in any bucket.
-            known = {file.bucket for files in self._snapshot.files.values() for file in files}
+            filled = self._snapshot.filled
             for bucket in range(plan.buckets):
-                if bucket in known or self._is_whole:
+                if bucket in filled or self._is_whole:
                     shares.setdefault(bucket, BucketShare(bucket=bucket))
         for share in shares.values():
             yield Task(
@@ -263,57 +281,26 @@ class _PipelineRun:
                 run=self._run,
                 older=older_bucket(output, self._snapshot, share.bucket, plan.buckets),
                 since_last=job.since_last and not self._snapshot.is_torn,
+                groups=tuple(groups.get(share.bucket, ())),
                 problems=tuple(p for p in plan.problems if not p.missing),
                 fresh_ms=inventory.created_ms if inventory and job.options.fresh else None,
-                allowed=job.max_unreadable.of(plan.arrays),
+                fleet=plan.arrays,
+                limit=job.max_unreadable,
+                findings={
+                    array: found
+                    for array, found in checked.items()
+                    if bucket_of(array, plan.buckets) == share.bucket
+                },
             )
 
-    def _wave(self, tasks: list[Task]) -> Done:
-        care = Care(split=_split, give_up=self._killed)
-        before = len(self._killers)
-        done = self._all("reading commit logs", tasks, care)
-        killers = {one.array: one.words for one in self._killers[before:]}
-        groups: dict[int, dict[str, str]] = {}
-        for array, words in killers.items():
-            groups.setdefault(bucket_of(array, self._plan.buckets), {})[array] = words
-        again = [
-            replace(task, share=BucketShare(bucket=bucket), given_up=groups[bucket], problems=())
-            for task in tasks
-            if (bucket := task.share.bucket) in groups
-        ]
-        return sum_of((done, self._all("carrying rows over", again)))
-
-    def _all(self, words: str, items: list[Task], care: Care[Task, Done] | None = None) -> Done:
-        results = _results(self._run)
-        step = partial(self._progress, words)
-        done = run_job(self._spark, run_task, items, Done.from_json, step, results, care)
-        return sum_of(done)
-
-    def _killed(self, task: Task) -> Done:
-        """Note an array that kills the process that reads it; others go on."""
+    def _killed(self, task: Task) -> Task:
+        """Give the task that repeats the rows of an array that kills the process that reads it."""
         arrays = [place.uri for place in task.share.places(task.run)]
         self._killers += [UnreadArrays(array, _KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
-        return Done(changed=(task.share.bucket,))
-
-    def _check_limit(self, done: Done) -> None:
-        """Refuse to commit if more could not be read than the limit allows.
-
-        Raises:
-            UnreadableError: It is more.
-        """
-        starts = tuple(one.array for one in done.unread)
-        # A folder of which no array is known stands for itself.
-        folders = [
-            unlisted_unread(folder, folder.uri)
-            for folder in self._plan.problems
-            if not folder.missing
-            and not any(array.startswith(f"{folder.uri.rstrip('/')}/") for array in starts)
-        ]
-        cut = done.unread_count - len(done.unread)
-        total = self._plan.arrays + done.hidden + len(folders)
-        limit = MOST_UNREADABLE if cut else self._job.max_unreadable
-        check_limit(self._job.out, (*done.unread, *folders), total, limit, more=cut)
+        given_up = dict.fromkeys(arrays, _KILLED)
+        share = BucketShare(bucket=task.share.bucket)
+        return replace(task, share=share, given_up=given_up, problems=())
 
     def maintain(self, done: Done) -> Maintenance:
         """Maintain the arrays that the policy wants maintained, unless the run was overtaken."""
@@ -327,28 +314,57 @@ class _PipelineRun:
             pause_s=pause_s(policy),
         )
         unread = {one.array for one in done.unread}
-        due = arrays_due(policy, self._rows("findings"), self._rows("arrays"), unread)
-        return run_maintenance(self._spark, due, policy, work, _results(run_), self._progress)
-
-    def _rows(self, name: str) -> Callable[[list[str], ds.Expression | None], Iterator[Any]]:
-        """Read some columns of a table, batch by batch."""
-
-        def read(columns: list[str], only: ds.Expression | None = None) -> Iterator[Any]:
-            delta = self._run.output.delta(name)
-            if delta is not None:
-                yield from delta.to_pyarrow_dataset().to_batches(columns=columns, filter=only)
-
-        return read
+        rows = run_.output.rows
+        due = arrays_due(policy, partial(rows, "findings"), partial(rows, "arrays"), unread)
+        return run_maintenance(self._spark, due, policy, work, results_of(run_), self._progress)
 
 
-def _results(run_: Run) -> Results:
-    return Results(run_.store(), f"{run_.folder}/results")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wave:
+    """The end of a wave: what Spark's driver does with the results of all tasks."""
+
+    run: Run
+    buckets: int
+    before: Done
+    """What earlier waves have done."""
+    files: tuple[DataFile, ...]
+    """Files that no task wrote."""
+    replaced: frozenset[int] | None
+    """Buckets that those files stand for; None if the rows of all buckets are replaced."""
+    folders: tuple[Unlisted, ...]
+    """Folders that could not be listed."""
+    arrays: int
+    limit: Limit
+
+    def commit(self, documents: list[Any]) -> dict[str, Any]:
+        """Commit what the tasks have written, if they could read enough.
+
+        Raises:
+            UnreadableError: More could not be read than the limit allows.
+            OvertakenError: Another run has committed since this one looked.
+        """
+        added = sum_of(map(Done.from_json, documents))
+        done = sum_of((self.before, added))
+        self._check_limit(done)
+        replaced = None if self.replaced is None else {*added.changed, *self.replaced}
+        versions = self.run.commit((*added.files, *self.files), replaced, self.buckets)
+        return {"done": asdict(replace(done, files=(), changed=())), "versions": versions}
+
+    def _check_limit(self, done: Done) -> None:
+        starts = tuple(one.array for one in done.unread)
+        # A folder of which no array is known stands for itself.
+        folders = [
+            unlisted_unread(folder, folder.uri)
+            for folder in self.folders
+            if not any(array.startswith(f"{folder.uri.rstrip('/')}/") for array in starts)
+        ]
+        cut = done.unread_count - len(done.unread)
+        total = self.arrays + done.hidden + len(folders)
+        limit = MOST_UNREADABLE if cut else self.limit
+        check_limit(self.run.output.out, (*done.unread, *folders), total, limit, more=cut)
 
 
 def _split(task: Task) -> list[Task]:
-    """Split the work of a task into smaller pieces; the first one looks for hidden arrays."""
-    pieces = task.share.split()
-    return [
-        replace(task, share=share, problems=() if n else task.problems)
-        for n, share in enumerate(pieces)
-    ]
+    """Split the work of a task; the first piece looks at groups, and for hidden arrays."""
+    rest = replace(task, problems=(), groups=())
+    return [replace(rest if n else task, share=one) for n, one in enumerate(task.share.split())]

@@ -1,7 +1,7 @@
 """The summary of a run, its metrics for a monitoring system, and how much may be unreadable.
 
-In: rows of arrays and findings. Out: `Totals`, which can be added, and `Summary`: arrays, commits,
-findings by code, the costliest arrays, what maintenance would save; a file in the text format of
+In: the tables `arrays` and `findings`. Out: `Totals` and `Summary`: arrays, commits, findings by
+code, the costliest arrays, what maintenance would save; a file in the text format of
 Prometheus, as its node exporter's textfile collector reads it, which `prometheus_client` writes.
 Knows nothing of Spark.
 
@@ -15,12 +15,16 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from chronotile.check.findings import number_of
 from chronotile.errors import ChronotileError, StorageError
+from chronotile.fleet.surviving_tasks import HopelessError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,81 +59,63 @@ class Totals:
     worst: tuple[tuple[int, str], ...] = ()
     """(requests of an engine's open, array), the most first."""
 
+    @classmethod
+    def from_text(cls, text: str) -> Totals:
+        """Make totals of their JSON.
+
+        >>> Totals.from_text(Totals(arrays=2, worst=((3, "a"),)).to_text()).worst
+        ((3, 'a'),)
+        """
+        document = json.loads(text)
+        lists = {name: tuple(map(tuple, document[name])) for name in ("findings", "worst")}
+        return cls(**{**document, **lists})
+
     def to_text(self) -> str:
         """Give the totals as JSON."""
         return json.dumps(asdict(self))
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Totals:
-        """Make totals of what `to_text` gave.
 
-        >>> Totals.from_json(json.loads(Totals(arrays=2).to_text())).arrays
-        2
-        """
-        lists = {name: tuple(map(tuple, document[name])) for name in ("findings", "worst")}
-        return cls(**{**document, **lists})
+_SUMMED = {
+    **{name: name for name in ("commits", "fragments", "bytes", "log_bytes")},
+    **{name: name for name in ("engine_open_requests", "open_requests")},
+    "engine_requests_after": "engine_open_requests_after_maintenance",
+}
+"""Total -> the column of `arrays` that it is the sum of."""
+OF_ARRAYS = ["uri", *_SUMMED.values()]
+OF_FINDINGS = ["severity", "code", "path", "message"]
+"""The columns that totals are made of."""
 
 
-def totals_of(
-    row: Mapping[str, Any], findings: Iterable[Mapping[str, Any]], requests_after: int = 0
-) -> Totals:
-    """Make the totals of one array.
+def totals_of(arrays: Iterable[pa.RecordBatch], findings: Iterable[pa.RecordBatch]) -> Totals:
+    """Add up the tables of a fleet, of which there may be very many batches.
 
-    Args:
-        row: Its row of `arrays`.
-        findings: Its rows of `findings`.
-        requests_after: The requests of an engine's open after maintenance.
-
-    >>> row = {"severity": "info", "code": "x", "path": "a", "message": "m"}
-    >>> totals_of({"array": "a"}, [row]).findings
-    (('info', 'x', 1),)
+    >>> batch = pa.record_batch({name: [0] for name in OF_ARRAYS})
+    >>> finding = pa.record_batch([["info"], ["x"], ["a"], ["m"]], OF_FINDINGS)
+    >>> totals_of([batch], [finding, finding]).findings
+    (('info', 'x', 2),)
     """
-    summed = ("commits", "fragments", "bytes", "log_bytes", "engine_open_requests", "open_requests")
-    sums: dict[str, Any] = {name: row.get(name) or 0 for name in summed}
-    cost = row.get("engine_open_requests")
+    sums: Counter[str] = Counter()
+    worst: list[tuple[int, str]] = []
+    for batch in arrays:
+        sums["arrays"] += len(batch)
+        sums["measured"] += len(batch) - batch["bytes"].null_count
+        for total, column in _SUMMED.items():
+            if column in batch.schema.names:
+                sums[total] += pc.sum(batch[column]).as_py() or 0
+        order = [("engine_open_requests", "descending"), ("uri", "ascending")]
+        rows = batch.filter(pc.is_valid(batch["engine_open_requests"])).sort_by(order)
+        top = (rows[name].slice(0, WORST).to_pylist() for name, _ in order)
+        worst += zip(*top, strict=True)
+    counts: Counter[tuple[str, str]] = Counter()
+    for batch in findings:
+        columns = (batch[name].to_pylist() for name in OF_FINDINGS)
+        for severity, code, path, message in zip(*columns, strict=True):
+            counts[severity, code] += number_of(path, message)
     return Totals(
-        arrays=1,
-        measured=int(row.get("bytes") is not None),
-        worst=() if cost is None else ((cost, row["array"]),),
-        findings=_counted(findings),
-        engine_requests_after=requests_after,
         **sums,
+        findings=tuple((*pair, count) for pair, count in counts.most_common()),
+        worst=tuple(sorted(worst, key=lambda pair: (-pair[0], pair[1]))[:WORST]),
     )
-
-
-def totals_of_findings(findings: Iterable[Mapping[str, Any]]) -> Totals:
-    """Make the totals of findings alone."""
-    return Totals(findings=_counted(findings))
-
-
-def sum_totals(parts: Iterable[Totals]) -> Totals:
-    """Add totals, of which there may be very many."""
-    every = list(parts)
-    names = [one.name for one in fields(Totals)]
-    sums: dict[str, Any] = {
-        name: sum(getattr(one, name) for one in every)
-        for name in names
-        if name not in ("findings", "worst")
-    }
-    findings = _most_frequent(row for one in every for row in one.findings)
-    return Totals(**sums, findings=findings, worst=_worst(w for one in every for w in one.worst))
-
-
-def _counted(findings: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str, int], ...]:
-    return _most_frequent(
-        (row["severity"], row["code"], number_of(row["path"], row["message"])) for row in findings
-    )
-
-
-def _most_frequent(counts: Iterable[tuple[str, str, int]]) -> tuple[tuple[str, str, int], ...]:
-    sums: Counter[tuple[str, str]] = Counter()
-    for severity, code, count in counts:
-        sums[severity, code] += count
-    return tuple((*pair, count) for pair, count in sums.most_common())
-
-
-def _worst(costs: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
-    return tuple(sorted(costs, key=lambda pair: (-pair[0], pair[1]))[:WORST])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,31 +255,16 @@ def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, s
     yield "chronotile_run_duration_seconds", {}, round(ending.seconds, 3)
     if summary is None:
         return
-    totals = summary.totals
-    yield "chronotile_arrays", {}, totals.arrays
-    yield "chronotile_arrays_read", {}, summary.read
-    yield "chronotile_arrays_unchanged", {}, summary.unchanged
-    yield "chronotile_arrays_unreadable", {}, summary.unreadable
-    yield "chronotile_commits", {}, totals.commits
-    yield "chronotile_fragments", {}, totals.fragments
-    if totals.measured:
-        yield "chronotile_bytes", {}, totals.bytes
-    yield "chronotile_log_bytes", {}, totals.log_bytes
-    yield "chronotile_files_read", {}, summary.files_read
-    yield "chronotile_engine_open_requests", {}, totals.engine_open_requests
-    yield "chronotile_engine_open_requests_after_maintenance", {}, totals.engine_requests_after
-    yield "chronotile_open_requests", {}, totals.open_requests
-    for severity, code, count in totals.findings:
+    document = summary.to_json()
+    for name in METRICS:
+        value = document.get(name.removeprefix("chronotile_"))
+        if isinstance(value, int):
+            yield name, {}, value
+    for severity, code, count in summary.totals.findings:
         yield "chronotile_findings", {"severity": severity, "code": code}, count
-    for cost, array in totals.worst:
+    for cost, array in summary.totals.worst:
         yield "chronotile_array_engine_open_requests", {"array": array}, cost
-    yield from _maintenance(summary.maintained)
-
-
-def _maintenance(
-    maintained: Iterable[tuple[str, int]],
-) -> Iterator[tuple[str, Mapping[str, str], float]]:
-    for text, count in maintained:
+    for text, count in summary.maintained:
         command, _, outcome = text.partition(" ")
         yield "chronotile_maintenance_arrays", {"command": command, "outcome": outcome}, count
 
@@ -356,7 +327,7 @@ MAX_UNREADABLE = read_limit("0.001")
 """1 in 1,000: of a smaller fleet, none."""
 
 
-class UnreadableError(StorageError):
+class UnreadableError(HopelessError, StorageError):
     """Too many arrays of a fleet could not be read: the run publishes nothing."""
 
     exit_code = 3
@@ -381,12 +352,18 @@ def check_limit(
     Traceback (most recent call last):
     chronotile.fleet.run_summary.UnreadableError: out: expected at most 0 of 5 ...
     """
+    if len(unread) + more > limit.of(total):
+        raise UnreadableError(out, unreadable_words(unread, total, limit, more=more))
+
+
+def unreadable_words(
+    unread: Sequence[UnreadArrays], total: int, limit: Limit, *, more: int = 0
+) -> str:
+    """Say that too many arrays could not be read."""
     count = len(unread) + more
-    if count <= limit.of(total):
-        return
     first = "; ".join(one.array for one in unread[:_NAMED])
     others = f" and {count - _NAMED} more" if count > _NAMED else ""
     expected = f"expected at most {limit.of(total)} of {total} arrays unreadable"
     found = f"found {count}: {first}{others} ({unread[0].words[:_WORDS_MAX]})"
     kept = "nothing was published, the last good tables stay"
-    raise UnreadableError(out, f"{expected} (--max-unreadable {limit.text}), {found}; {kept}")
+    return f"{expected} (--max-unreadable {limit.text}), {found}; {kept}"

@@ -6,13 +6,12 @@ in pages of Java; data frames, and what sinks leave, on classic Spark and on Spa
 session that is running already is used as it is, and left running.
 
 Frames and sinks are data sources of Spark: a reader has one partition an item, so that a task gets
-its own item and no other; a writer gets the rows of a partition.
+its own item and no other; a writer gets the rows of a partition, and commits on the driver.
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 import socket
@@ -23,7 +22,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -35,10 +33,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.errors import ChronotileError, StorageError
+from chronotile.fleet.surviving_tasks import answer_in, answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -106,8 +106,6 @@ def _addresses(master: str) -> Iterator[tuple[str, int]]:
 
 T = TypeVar("T")
 
-_RESULT = pa.schema([("item", pa.int64()), ("result", pa.string())])
-
 
 def is_connect(spark: SparkSession) -> bool:
     """Tell whether the session is one of Spark Connect."""
@@ -136,42 +134,37 @@ def rows_in_tasks(
     return spark.read.format(_registered(spark, Tasks)).load()
 
 
-def in_tasks(
-    spark: SparkSession, items: Sequence[T], work: Callable[[int, T], str]
-) -> list[tuple[int, str]]:
-    """Call a function with the number of each item and the item, in a task each."""
-    numbered = list(enumerate(items))
-
-    def make(pair: tuple[int, T]) -> Iterator[pa.RecordBatch]:
-        number, item = pair
-        yield pa.record_batch([[number], [work(number, item)]], schema=_RESULT)
-
-    frame = rows_in_tasks(spark, numbered, make, _RESULT)
-    return [(int(row[0]), str(row[1])) for row in frame.collect()]
-
-
 def sink(
     frame: DataFrame,
-    work: Callable[[Iterator[pa.RecordBatch]], list[Any]],
+    write: Callable[[Iterator[pa.RecordBatch]], Any],
+    commit: Callable[[list[Any]], Any],
     store: Store,
     path: str,
-) -> list[Any]:
-    """Hand the rows of each partition to a function; give what it returns, partition by partition.
+) -> Any:
+    """Hand the rows of each partition to a function, and then all that it returned to another one.
+
+    Spark calls `commit` once, on its driver, with what the partitions gave that count: none twice,
+    even if a task ran twice.
 
     Args:
         frame: The rows.
-        work: The function; what it returns can be JSON.
+        write: Takes the rows of a partition; what it returns can be pickled.
+        commit: Takes what the partitions returned, in their order; what it returns can be JSON.
         store: Where the sink leaves that.
         path: The file that it leaves.
+
+    Raises:
+        ChronotileError: `commit` raised it.
+        TaskError: `commit` raised another error.
     """
 
-    class Sink(_TaskSource):
+    class SinkSource(_TaskSource):
         def writer(self, *_: object, **__: object) -> DataSourceArrowWriter:
             self.is_planned = True
-            return _Sink(work, store, path)
+            return _Sink(write, commit, store, path)
 
-    frame.write.format(_registered(frame.sparkSession, Sink)).mode("append").save()
-    return [one for part in json.loads(store.read(path)) for one in part]
+    frame.write.format(_registered(frame.sparkSession, SinkSource)).mode("append").save()
+    return answer_in(store.read(path).decode())
 
 
 @cache
@@ -227,26 +220,28 @@ class _ItemReader(DataSourceReader):
 
 @dataclass
 class _Left(WriterCommitMessage):
-    """The results that a task of a sink returned."""
+    """The answer of a task of a sink."""
 
-    value: list[Any]
+    value: Any
 
 
 class _Sink(DataSourceArrowWriter):
     def __init__(
         self,
-        work: Callable[[Iterator[pa.RecordBatch]], list[Any]],
+        write: Callable[[Iterator[pa.RecordBatch]], Any],
+        commit: Callable[[list[Any]], Any],
         store: Store,
         path: str,
     ) -> None:
-        self._work, self._store, self._path = work, store, path
+        self._write, self._commit, self._store, self._path = write, commit, store, path
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> _Left:
-        return _Left(self._work(iterator))
+        keep_modules()
+        return _Left(self._write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         left = [one.value for one in messages if isinstance(one, _Left)]
-        self._store.put_if_absent(self._path, json.dumps(left).encode())
+        self._store.put_if_absent(self._path, answer_of(self._commit, left).encode())
 
 
 CONNECT = "sc://"
@@ -257,6 +252,7 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
     # The JVM only hands out tasks here: full compilation costs a core that has other work.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
@@ -302,8 +298,6 @@ def session(
     except Exception as cause:  # Spark has many errors, of Java and of Python
         problem = f"expected Spark to start, found: {_first_reason(cause)}"
         raise StorageError(master or "spark-submit", problem) from cause
-    if not is_connect(started):
-        started.sparkContext.setLogLevel("ERROR")
     try:
         yield started
     finally:

@@ -1,13 +1,16 @@
 """Jobs of Spark that one bad item cannot end.
 
-In: a function, and items: one task calls it with one item. Out: the results, however many processes
-died on the way. Knows nothing of what the items are, and runs on Spark Connect as well; without a
-session, in a few processes of this machine.
+In: a function, and items: one task calls it with one item; perhaps a second function that gets all
+results. Out: what that returns, or the results, however many processes died on the way. Knows
+nothing of what the items are, and runs on Spark Connect as well; without a session, in a few
+processes of this machine.
 
-Spark ends a job when one of its tasks has died a few times, as when memory runs out, and loses what
-the other tasks returned. Here every task leaves its result, as JSON, in a folder when it is done.
-An item whose task has died is split, and its pieces run, and so on down to an item that cannot be
-split; that runs once more alone, and is then given up. Everything else goes on.
+A job is a write of Spark's: its tasks work, and its commit, which Spark calls once on its driver,
+ends the job. Spark ends a job when one of its tasks has died a few times, as when memory runs out,
+and loses what the other tasks returned. So every task leaves its result, as JSON, in a folder when
+it is done. An item whose task has died is split, and its pieces run, and so on down to an item that
+cannot be split; that runs once more alone, and another item then takes its place. The job that has
+no item left to run after it commits for all of them.
 
 An error that the function raises is no death: the item is tried once more, and then the job ends.
 """
@@ -18,28 +21,30 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import pickle
 import re
 import threading
 import uuid
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from chronotile import errors
-from chronotile.check.unread_arrays import words
+import pyarrow as pa
+
+from chronotile.check.findings import error_words
 from chronotile.errors import ChronotileError
 from chronotile.storage.store import ObjectExistsError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
 
 T = TypeVar("T")
-R = TypeVar("R")
+U = TypeVar("U")
 
 _POLL_S = {"quick": 0.2, "slow": 2.0}
 """Pace -> seconds between two looks at how many tasks are done; those at a bucket cost money."""
@@ -54,6 +59,10 @@ _RAISED = "api.python.PythonException"
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
 
 
+class HopelessError(ChronotileError):
+    """A task raised an error that no other try can mend: the job ends."""
+
+
 class TaskError(RuntimeError):
     """A task raised an error that is not ours."""
 
@@ -63,6 +72,20 @@ class Results(NamedTuple):
 
     store: Store
     folder: str
+    has_earlier: bool = False
+    """Whether the folder also has what earlier attempts returned."""
+
+    def with_earlier(self, values: list[Any]) -> Results:
+        """Leave what earlier attempts returned, for the end of the job."""
+        if values:
+            self.store.put_if_absent(f"{self.folder}/earlier", json.dumps(values).encode())
+        return self._replace(has_earlier=bool(values))
+
+    def earlier(self) -> list[Any]:
+        """Read that."""
+        path = f"{self.folder}/earlier"
+        values: list[Any] = json.loads(self.store.read(path)) if self.has_earlier else []
+        return values
 
     def new(self) -> Results:
         """Name a folder of its own."""
@@ -89,6 +112,13 @@ class Results(NamedTuple):
         return results
 
 
+class _Death(NamedTuple):
+    """A task that died, and what Spark says of it."""
+
+    task: int
+    cause: Exception
+
+
 class _Unit(NamedTuple):
     """One item, and how often the function has raised on it."""
 
@@ -97,150 +127,201 @@ class _Unit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Care(Generic[T, R]):
+class Care(Generic[T]):
     """The care for items whose tasks die."""
 
     split: Callable[[T], Sequence[T]]
     """Splits an item into smaller ones; none if it cannot be split."""
-    give_up: Callable[[T], R]
-    """Makes the result of an item that kills its task even alone; it may raise."""
+    give_up: Callable[[T], T]
+    """Makes the item that stands for one that kills its task even alone; it may raise."""
 
 
 def run_job(
     spark: SparkSession | None,
-    work: Callable[[T], R],
+    work: Callable[[T], Any],
     items: Sequence[T],
-    decode: Callable[[Any], R],
     progress: Callable[[int, int], None],
     results: Results,
-    care: Care[T, R] | None = None,
-) -> list[R]:
-    """Call a function with each item, in a task each, and return the results in any order.
+    care: Care[T] | None = None,
+    finish: Callable[[list[Any]], Any] = list,
+) -> Any:
+    """Call a function with each item, in a task each, and another one with all results.
 
     Args:
         spark: The session; None for processes of this machine.
         work: The function; it can be pickled, and what it returns can be JSON.
         items: The items.
-        decode: Makes a result of its JSON form.
         progress: Called now and then with (tasks done, all tasks).
         results: A folder for what tasks return.
         care: What to do with items whose tasks die; without it, a death ends the job.
+        finish: Takes the results, as JSON, in any order, where Spark's driver runs. It can be
+            pickled, and what it returns can be JSON.
+
+    Returns:
+        What `finish` returned, as JSON; the results themselves, if it is left out.
 
     Raises:
-        ChronotileError: The function raised it.
-        TaskError: The function raised another error.
+        ChronotileError: A function raised it.
+        TaskError: A function raised another error.
     """
-    if not items:
-        return []
-    if spark is None:
-        return _run_here(work, items, progress)
-    done: list[R] = []
+    if spark is None or not items:
+        return finish(_run_here(work, items, progress))
+    done: list[Any] = []
     groups = [[_Unit(item) for item in items]]
     while groups:
-        group = groups.pop()
-        if not group:
-            continue
+        group, own = groups.pop(), results.new()
         total = len(done) + len(group) + sum(map(len, groups))
         show = partial(_show, progress, len(done), total)
-        texts, death = _run(spark, work, [unit.item for unit in group], show, results.new())
-        died, cause = death or (None, None)
+        end = partial(_end, None if groups else finish, own.with_earlier(done))
+        ended, death = _attempt(spark, work, [unit.item for unit in group], end, show, own)
+        if ended is not None and ended["finished"]:
+            progress(total, total)
+            return ended["value"]
+        texts = own.read() if ended is None else dict(ended["texts"])
+        died = None if death is None or death.task in texts else death.task
         left = [unit for n, unit in enumerate(group) if n not in texts and n != died]
         for index, text in texts.items():
-            document = json.loads(text)
-            if "error" not in document:
-                done.append(decode(document["value"]))
-            elif group[index].tries + 1 < _ATTEMPTS:
+            try:
+                done.append(answer_in(text))
+            except (ChronotileError, TaskError) as error:
+                if isinstance(error, HopelessError) or group[index].tries + 1 >= _ATTEMPTS:
+                    raise
                 left.append(group[index]._replace(tries=group[index].tries + 1))
-            else:
-                raise _error(*document["error"])
-        groups.append(left)
-        if died is None or cause is None or died in texts:
-            continue
-        if care is None:
-            raise cause
-        culprit = group[died]
-        pieces = care.split(culprit.item)
-        if pieces:
-            groups.append([_Unit(piece) for piece in pieces])
-        elif len(group) > 1:
-            groups.append([culprit])
-        else:
-            done.append(care.give_up(culprit.item))
-    progress(len(done), len(done))
-    return done
+        groups += [left] if left else []
+        if death is not None and died is not None:
+            if care is None:
+                raise death.cause
+            groups.append(_in_place_of(group[died], care, alone=len(group) == 1))
+    # The task that ran last had left its result when it died.
+    return finish(done)
+
+
+def _in_place_of(unit: _Unit, care: Care[Any], *, alone: bool) -> list[_Unit]:
+    """Give what to run in place of an item whose task died."""
+    if pieces := care.split(unit.item):
+        return [_Unit(piece) for piece in pieces]
+    return [_Unit(care.give_up(unit.item))] if alone else [unit]
 
 
 def _run_here(
-    work: Callable[[T], R], items: Sequence[T], progress: Callable[[int, int], None]
-) -> list[R]:
+    work: Callable[[T], Any], items: Sequence[T], progress: Callable[[int, int], None]
+) -> list[Any]:
     """Run a job in processes of this machine, or in this one if there is little to do."""
-    done: list[R] = []
+    done: list[Any] = []
+    is_small = sum(getattr(item, "size", 1) for item in items) <= FEW
+    for result in in_processes(work, items, alone=is_small):
+        done.append(json.loads(json.dumps(result, default=dataclasses.asdict)))
+        progress(len(done), len(items))
+    return done
+
+
+def in_processes(work: Callable[[T], U], items: Sequence[T], *, alone: bool) -> Iterator[U]:
+    """Call a function with each item, in order, in a process for each core, or in this one."""
+    workers = min(os.cpu_count() or 1, len(items))
+    if alone or workers <= 1:
+        yield from map(work, items)
+        return
     # A fresh process inherits no thread and no lock.
     context = multiprocessing.get_context("spawn")
-    workers = min(os.cpu_count() or 1, len(items))
-    is_small = workers == 1 or sum(getattr(item, "size", 1) for item in items) <= FEW
-    pool = nullcontext(None) if is_small else ProcessPoolExecutor(workers, mp_context=context)
-    with pool as executor:
-        for result in map(work, items) if executor is None else executor.map(work, items):
-            done.append(result)
-            progress(len(done), len(items))
-    return done
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        yield from pool.map(work, items)
 
 
 def _show(progress: Callable[[int, int], None], before: int, total: int, running: int) -> None:
     progress(min(before + running, total), total)
 
 
-def _result(work: Callable[[T], Any], item: T) -> str:
-    """Give the result, or the error, of a task as JSON."""
+def answer_of(function: Callable[[T], Any], given: T) -> str:
+    """Call a function; give what it returns, or its error, as JSON."""
     try:
-        return json.dumps({"value": work(item)}, default=dataclasses.asdict)
+        return json.dumps({"value": function(given)}, default=dataclasses.asdict)
     except ChronotileError as error:
         return json.dumps({"error": [type(error).__name__, error.where, error.problem]})
     except Exception as error:  # the driver raises it
-        return json.dumps({"error": ["", "", words(error)]})
+        return json.dumps({"error": ["", "", error_words(error)]})
 
 
-def _error(name: str, where: str, problem: str) -> Exception:
-    kind = getattr(errors, name, ChronotileError) if name else None
-    is_ours = isinstance(kind, type) and issubclass(kind, ChronotileError)
-    return kind(where, problem) if kind is not None and is_ours else TaskError(problem)
+def answer_in(text: str) -> Any:
+    """Give what the function returned, or raise its error.
+
+    >>> answer_in(answer_of(len, "abc"))
+    3
+    """
+    document = json.loads(text)
+    if "error" not in document:
+        return document["value"]
+    name, where, problem = document["error"]
+    kinds = {one.__name__: one for one in _all_kinds(ChronotileError)}
+    raise kinds[name](where, problem) if name in kinds else TaskError(problem)
 
 
-def _run(
+def _all_kinds(kind: type[ChronotileError]) -> Iterator[type[ChronotileError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _all_kinds(one)
+
+
+_ITEM = pa.schema([("number", pa.int64()), ("item", pa.binary())])
+
+
+def _attempt(
     spark: SparkSession,
-    work: Callable[[T], R],
+    work: Callable[[T], Any],
     items: list[T],
+    end: Callable[[list[tuple[int, str]]], Any],
     show: Callable[[int], None],
     results: Results,
-) -> tuple[dict[int, str], tuple[int, Exception] | None]:
-    """Run one job; return the results, and which task died, if one did."""
+) -> tuple[Any, _Death | None]:
+    """Run one write of Spark's; give what `end` returned, or which task died."""
+    from chronotile.fleet.session import rows_in_tasks, sink
 
-    def each(index: int, item: T) -> str:
-        text = _result(work, item)
-        results.put(index, text)
-        return text
-
+    numbered = [(number, pickle.dumps(item)) for number, item in enumerate(items)]
+    frame = rows_in_tasks(spark, numbered, _as_row, _ITEM)
     tag = f"chronotile-{uuid.uuid4().hex}"
     spark.addTag(tag)
     over = threading.Event()
     watcher = threading.Thread(target=_watch, args=(results, show, over), daemon=True)
     watcher.start()
     try:
-        from chronotile.fleet.session import in_tasks
-
-        texts = in_tasks(spark, items, each)
+        task = partial(_in_task, work, results)
+        return sink(frame, task, end, results.store, f"{results.folder}/end"), None
     except BaseException as cause:
         spark.interruptTag(tag)
         died = _DIED.search(str(cause))
         if not isinstance(cause, Exception) or died is None or _RAISED in str(cause):
             raise
-        return results.read(), (int(died[1]), cause)
+        return None, _Death(int(died[1]), cause)
     finally:
         spark.removeTag(tag)
         over.set()
         watcher.join()
-    return dict(texts), None
+
+
+def _as_row(numbered: tuple[int, bytes]) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch([[one] for one in numbered], schema=_ITEM)
+
+
+def _in_task(
+    work: Callable[[Any], Any], results: Results, rows: Iterator[pa.RecordBatch]
+) -> tuple[int, str]:
+    """Do the work of the one row that a task gets."""
+    ((number, item),) = ((row["number"], row["item"]) for one in rows for row in one.to_pylist())
+    text = answer_of(work, pickle.loads(item))
+    results.put(number, text)
+    return number, text
+
+
+def _end(
+    finish: Callable[[list[Any]], Any] | None,
+    results: Results,
+    texts: list[tuple[int, str]],
+) -> dict[str, Any]:
+    """End the job, if nothing is left to do; else give what there is."""
+    documents = [json.loads(text) for _, text in texts]
+    if finish is None or any("error" in one for one in documents):
+        return {"finished": False, "texts": texts}
+    values = [*results.earlier(), *(one["value"] for one in documents)]
+    return {"finished": True, "value": finish(values)}
 
 
 def _watch(results: Results, show: Callable[[int], None], over: threading.Event) -> None:

@@ -1,15 +1,12 @@
-"""Arrays that are as they were when an earlier run, or a stream, read them.
+"""Arrays that are as they were when an earlier run read them.
 
-In: a store, and what was noted. Out: `Noted`, for the next run, and a yes or no; hashes of commits,
-which a stream remembers. Lists folders and asks for sizes and times of files; opens none.
+In: a store, and what was noted. Out: `Noted`, for the next run, and a yes or no. Lists folders and
+asks for sizes and times of files; opens none.
 
 A fingerprint covers every name of a listing, and size and ETag of each file that is read. On a disk
 marks are cheaper, to make and to compare: the times at which the folders changed last, and size and
 time of each file that is read, so that a folder with 1,000 fragments costs one question and not
 1,000 names.
-
-The name identifies a commit, never its time: a commit that is dated in the past is new all the
-same. A stream keeps 8 bytes of the name's hash.
 """
 
 from __future__ import annotations
@@ -18,40 +15,21 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import ChronotileError
 from chronotile.history.listing import Listing, list_array
 from chronotile.storage.place import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import numpy.typing as npt
+    from collections.abc import Mapping
 
     from chronotile.history.listing import Listing
     from chronotile.storage.store import Entry, Store
 
 
-Hashes: TypeAlias = "npt.NDArray[np.uint64]"
-"""Hashes of commits, sorted, each once."""
-Offset: TypeAlias = dict[str, Any]
-
 GRAIN_MS = 3_000
 """A little more than the coarsest resolution of a file's time that is in use."""
-NONE = np.empty(0, np.uint64)
-
-
-def hashes(names: Iterable[str]) -> Hashes:
-    """Give the hashes of commits, in the given order.
-
-    >>> hashes(["a.wrt"]) == hashes(["b.wrt", "a.wrt"])[1]
-    array([ True])
-    """
-    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
 def listing_fingerprint(store: Store, listing: Listing, began_ms: int) -> str | None:
@@ -122,8 +100,6 @@ class Noted(NamedTuple):
     """Times of folders and files, on a disk; None if they do not tell enough."""
     asked: str | None = None
     """The options that the array was read with, as JSON."""
-    totals: str | None = None
-    """What the array adds to a summary, as JSON."""
 
 
 NOTHING = Noted()

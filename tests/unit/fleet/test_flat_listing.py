@@ -64,7 +64,7 @@ def test_a_flat_list_finds_what_a_walk_finds(seed: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(flat_listing, "FEWEST", 2)
     top = find_arrays(place, flat=True)
     (wide,) = top.wide
-    assert top.arrays == ()
+    assert top.uris == ()
     found = [list_flat(part) for part in wide.divided(chance.choice([1, 4, 99]))]
     left = find_arrays([uri for one in found for uri in one.left], missing_ok=True)
     rows = whole_arrays([one.rows for one in found])

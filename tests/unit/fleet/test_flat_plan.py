@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from support.fleets import FleetMaker, make_template
 from support.groups import member, put_array, put_list
 
+from chronotile.fleet.data_source import TableReader
 from chronotile.fleet.delta_store import Run, open_output
 from chronotile.fleet.flat_listing import FEWEST
-from chronotile.fleet.options import Options
+from chronotile.fleet.options import Options, read_options
 from chronotile.fleet.plan import plan_fleet
+from chronotile.fleet.stream import Watch
+from chronotile.storage.place import PAGE
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from support.servers import FaultProxy, S3Server
 
     from chronotile.fleet.plan import FleetPlan
-    from chronotile.fleet.shares import Place
+    from chronotile.fleet.shares import ListedArray
 
 
 def test_members_elsewhere_and_a_refused_list(
@@ -35,7 +40,7 @@ def test_members_elsewhere_and_a_refused_list(
     options = Options(roots=(f"{bucket}/lake",), storage=tuple(sorted(proxy.options.items())))
     run = Run(output=open_output(str(tmp_path / "out"), {}), name="1-a")
 
-    def plan(**more: bool) -> tuple[FleetPlan, list[Place]]:
+    def plan(**more: bool) -> tuple[FleetPlan, list[ListedArray]]:
         proxy.seen.clear()
         spark: Any = None  # so small a fleet is planned by the driver alone
         made = plan_fleet(spark, options, run, None, lambda *_: None, **more)
@@ -59,3 +64,46 @@ def test_members_elsewhere_and_a_refused_list(
     assert [place.uri for place in places] == [uri for uri in wanted if not uri.endswith("a03")]
     assert [problem.uri for problem in made.problems] == [f"{bucket}/lake/g/a03"]
     assert not any(place.entries for place in places)
+
+
+def test_the_data_source_and_a_stream_list_neighbours_flat(
+    tmp_path: Path, s3: S3Server, bucket: str, proxy: FaultProxy
+) -> None:
+    """One list for each 1,000 objects, where a walk takes nine an array."""
+    maker, root = FleetMaker(make_template(tmp_path / "template")), tmp_path / "root"
+    for number in range(60):
+        maker.array(root / f"a-{number:02d}", 4, seed=number, loose=2)
+    store = open_store(bucket, s3.options)
+    files = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    for path in files:
+        store.put_if_absent(str(path.relative_to(root)), path.read_bytes())
+    pages = 2 + len(files) // PAGE
+    given = {f"storage.{name}": value for name, value in proxy.options.items()}
+
+    def lists() -> int:
+        count = len([path for _, path, _ in proxy.seen if "list-type" in path])
+        proxy.seen.clear()
+        return count
+
+    for table in ("commits", "arrays"):
+        reader = TableReader(read_options({"path": bucket, "table": table, **given}))
+        rows = [
+            row for part in reader.partitions() for one in reader.read(part) for row in one["array"]
+        ]
+        expected = {str(one): 4 if table == "commits" else 1 for one in root.glob("a-*")}
+        assert Counter(f"{root}/{str(row).rpartition('/')[2]}" for row in rows) == expected
+        assert lists() <= pages + 1, "the root, and each page"
+    watch = Watch(read_options({"path": bucket, "state": "unused", **given}, streaming=True))
+    first = watch.look()
+    assert len(first.marks) == 60
+    proxy.seen.clear()
+    assert watch.look() == first
+    assert lists() <= pages + 1
+    store.put_if_absent(f"a-07/__commits/__1_1_{'7' * 32}_22.wrt", b"")
+    later = watch.look()
+    assert [one for one in first.marks if later.marks[one] != first.marks[one]] == [
+        f"{bucket}/a-07"
+    ]
+    # What a look at one array finds is the same mark.
+    alone = read_options({"path": f"{bucket}/a-07", "state": "unused", **given}, streaming=True)
+    assert Watch(alone).look().marks == {f"{bucket}/a-07": later.marks[f"{bucket}/a-07"]}

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -13,18 +14,20 @@ import pyarrow.parquet as pq
 import pytest
 from support.accessibility import faint_texts, spoken, tab_stops
 from support.corpus_cases import CASES
-from support.stored_tables import stored, version
+from support.stored_tables import as_read, stored, version
 
 import chronotile as ct
 from chronotile.cli import main, sample
+from chronotile.fleet import fleet_without_spark
 from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
 from chronotile.fleet.fleet_without_spark import FEW, make_tables
-from chronotile.fleet.measured_array import measure_array
+from chronotile.fleet.read_share import measure_array
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pyarrow as pa
     from playwright.sync_api import Page
     from support.servers import S3Server
 
@@ -47,7 +50,10 @@ def test_processes_write_what_each_log_says(
     more = ["--parquet"] if parquet else []
     assert main(["tables", str(fleet), "--out", str(tmp_path), *more, "--json"]) == 3
     written = json.loads(capsys.readouterr().out)
-    read = pq.read_table if parquet else stored
+
+    def read(folder: Path) -> pa.Table:
+        return as_read(pq.read_table(folder)) if parquet else stored(folder)
+
     arrays = read(tmp_path / "arrays")
     assert arrays.num_rows == len(NAMES) + 1
     for name, schema in SCHEMAS.items():
@@ -58,7 +64,7 @@ def test_processes_write_what_each_log_says(
             uri = str(fleet / case)
             rows = [row for row in table.to_pylist() if row["array"] == uri]
             log = ct.open_log(uri)
-            measured = measure_array(log.storage).entries
+            measured = measure_array(log.store).entries
             assert rows == ArrayTables(log, measured=measured).table(name).to_pylist()
     for row in arrays.to_pylist():
         if row["fragments"] is not None:
@@ -80,8 +86,11 @@ def test_tables_without_spark_go_on_where_they_were(fleet: Path, tmp_path: Path)
     assert ct.fleet_tables(tmp_path)["arrays"].to_pyarrow_table().num_rows == len(NAMES)
 
 
-def test_one_process_says_the_same(fleet: Path) -> None:
-    alone, several = make_tables(fleet, workers=1), make_tables(fleet, workers=2)
+def test_one_process_says_the_same(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = make_tables(fleet)
+    for few in ("FEW", "FEW_ON_DISK"):
+        monkeypatch.setattr(fleet_without_spark, few, 1)
+    several = make_tables(fleet)
     for name, table in alone.tables.items():
         assert table.equals(several.tables[name])
 
@@ -113,38 +122,48 @@ def test_the_page_of_a_fleet(
         "Arrays",
     ]
     assert "delete-hits-null" in page.inner_text("#attention")
-    assert page.get_by_role("img", name="Commits over time of 4 arrays").count() == 1
-    assert page.get_by_role("table", name="Slowest opens in a bucket").count() == 1
+    assert page.get_by_role("group", name="Commits over time of 4 arrays").count() == 1
+    assert "No open needs attention: none takes more than " in page.inner_text("#opens")
+    assert "ARRAY" not in page.inner_text("#findings"), "a hint names a real array"
+    assert page.locator("#sizes tbody .swatch").count() == page.locator("#sizes tbody tr").count()
     assert page.locator("#time rect").count() > 4
     told = spoken(page)
     roles = [role for role, _ in told]
     assert roles.count("main") == 1
     assert next(name for role, name in told if role == "heading").startswith("Fleet report on ")
-    assert [name for role, name in told if role == "image"] == [
-        "Commits over time of 4 arrays",
-        "Size by reason",
-    ]
+    images = {name for role, name in told if role == "image"}
+    strips = images - {"Size by reason"}
+    assert (len(images), len(strips)) == (5, 4)
+    assert all(re.match(r"\S+: \d+ commits?, most of them from 2024-", name) for name in strips)
     named = ("link", "searchbox", "table", "columnheader", "group", "navigation", "image")
     assert [role for role, name in told if role in named and not name] == []
     stops = tab_stops(page)
     assert stops[0].name == "To what needs attention"
     assert [stop.name for stop in stops[1:7]] == [
-        "Attention",
+        "What needs attention",
         "Findings",
-        "Time",
-        "Sizes",
-        "Opens",
+        "Commits over time",
+        "Size by reason",
+        "Slowest opens",
         "Arrays",
     ]
     assert "filter arrays" in [stop.name for stop in stops]
     assert all(stop.has_ring and stop.name for stop in stops)
     tops = [stop.top for stop in stops[7:]]
     assert all(after >= before - 40 for before, after in itertools.pairwise(tops)), "from the top"
+    sizes_of = "cells => cells.map((cell) => Number(cell.dataset.key))"
+    for sign in (-1, 1):
+        page.locator("#arrays th button", has_text="size").press("Enter")
+        found = page.eval_on_selector_all("#arrays tbody td:nth-child(2)", sizes_of)
+        assert len(found) == 4
+        assert found == sorted(found, key=lambda size: sign * size), "most first, then least"
     page.get_by_label("filter arrays").fill("stations")
     assert page.locator("#arrays tbody tr:visible").count() == 1
     page.locator("#arrays a").filter(has_text="stations").click()
     page.wait_for_selector("body[data-ready]")
     assert "History of dataset/stations" in page.title()
+    page.get_by_role("link", name="Fleet report on").click()
+    assert page.title().startswith("Fleet report on ")
 
 
 def test_the_page_prints_black_on_white(tmp_path: Path, page: Page) -> None:

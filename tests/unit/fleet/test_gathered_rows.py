@@ -17,7 +17,6 @@ from chronotile.fleet.array_tables import (
     Piece,
     Rows,
     gathered,
-    rows_of,
 )
 from chronotile.format.names import MAX_TIMESTAMP
 
@@ -56,7 +55,7 @@ def pieces(draw: st.DrawFn) -> Piece:
 def plain(piece: Piece) -> list[dict[str, object]]:
     """The rows of a piece, one by one."""
     if not isinstance(piece, Columns):
-        return rows_of(piece)
+        return piece.rows if isinstance(piece, Rows) else piece.to_pylist()
     rows = [
         dict.fromkeys(SCHEMA.names) | {"array": piece.array} | r for r in piece.table.to_pylist()
     ]

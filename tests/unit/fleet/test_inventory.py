@@ -7,15 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.corpus_cases import CASES
 from support.inventories import make_inventory
 
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.fleet import inventory as inventory_arrays
 from chronotile.fleet.find_arrays import find_arrays
 from chronotile.fleet.inventory import (
     listing_rows,
@@ -127,21 +123,3 @@ def test_what_is_no_inventory_is_refused() -> None:
         read_objects(replace(inventory, format="csv", header=None), one)
     with pytest.raises(ChronotileError, match="expected a folder of s3://b"):
         prefixes_in(inventory, ["s3://elsewhere/x"])
-
-
-PARTS = st.sampled_from(
-    ("a", "__x", "", "__schema", "__fragments", "__commits", "__enumerations", "__1_2", "s\n", "é")
-)
-
-
-@given(st.lists(st.lists(PARTS, min_size=1, max_size=6).map("/".join), min_size=1, max_size=30))
-def test_usual_keys_are_split_as_the_expression_does(keys: list[str]) -> None:
-    given_keys = pa.array(keys, pa.string())
-    usual = inventory_arrays._usual(given_keys)
-    found = inventory_arrays._split_usual(given_keys.filter(usual))
-    wanted = pc.extract_regex(given_keys.filter(usual), inventory_arrays._KEY)
-    assert found[0].to_pylist() == [one["root"] for one in wanted.to_pylist()]
-    assert found[1].to_pylist() == [one["path"] for one in wanted.to_pylist()]
-    deep = found[1].filter(pc.match_substring_regex(found[1], inventory_arrays._DEEPER))
-    folders = pc.replace_substring_regex(deep, inventory_arrays._DEEPER, r"\1/")
-    assert inventory_arrays._folders_of(deep).to_pylist() == folders.to_pylist()

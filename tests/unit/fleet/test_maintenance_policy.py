@@ -25,7 +25,8 @@ from chronotile.fleet.maintenance import (
     stopped_by,
 )
 from chronotile.fleet.options import Options
-from chronotile.fleet.policy import Limits, Policy, Rule, policy_of, read_policy
+from chronotile.fleet.policy import Compact, Limits, Policy, PolicyRule, policy_of, read_policy
+from chronotile.rows import engine
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ arrays = ["**/audit"]
 arrays = ["sales/**", "s3://other/*"]
 except = ["sales/raw/*"]
 consolidate = "all"
+compact = { target_bytes = "2GB", max_memory = "512MB", quiet = "2h" }
 vacuum = "fragments"
 quiet = "1h"
 always = true
@@ -67,11 +69,12 @@ def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         arrays=10, removed_files=1000, removed_bytes=50_000_000, arrays_per_minute=120, parallel=2
     )
     nothing, rule = policy.rules
-    assert rule == Rule(
+    assert rule == PolicyRule(
         arrays=("sales/**", "s3://other/*"),
         left=("sales/raw/*",),
         consolidate="all",
         vacuum="fragments",
+        compact=Compact(2 * 10**9, 512 * 10**6, 7200.0),
         quiet_ms=3_600_000,
         always=True,
         orphans=True,
@@ -107,8 +110,14 @@ def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("[[rule]]\narrays = ['a']\norphans = true", "expected vacuum with orphans"),
         ("[[rule]]\narrays = ['a']\nkeep_days = 3", "expected vacuum with keep_days"),
         ("[[rule]]\narrays = ['a']\nalways = 1", "always: expected true or false, found 1"),
-        ("[[rule]]\narrays = ['a']\nquiet = '1h'", "expected a rule with consolidate or vacuum"),
+        ("[[rule]]\narrays = ['a']\nquiet = '1h'", "expected a rule with consolidate, compact or"),
         ("[[rule]]\narrays = ['a']\nvacuum = 'array-meta'", "expected always = true with vacuum"),
+        ("[[rule]]\narrays = ['a']\ncompact = 3", "compact: expected a table, found 3"),
+        ("[[rule]]\narrays = ['a']\ncompact = {target = '1GB'}", "did you mean 'target_bytes'"),
+        (
+            "[[rule]]\narrays = ['a']\ncompact = {max_memory = 'much'}",
+            "compact: max_memory: expected a size such as 512MB",
+        ),
         ("[limits]\narrays = 0", "arrays: expected a whole number above 0, found 0"),
         ("[limits]\nremoved = 5", "limits: expected a known key, found 'removed'"),
         ("[limits]\nparallel = true", "parallel: expected a whole number above 0, found True"),
@@ -130,7 +139,7 @@ def test_which_arrays_are_due() -> None:
     now = 10_000_000
     findings = pa.table(
         {
-            "array": ["/l/a", "/l/b", "/l/c", "/l/d", "/l/e", "/l/e"],
+            "uri": ["/l/a", "/l/b", "/l/c", "/l/d", "/l/e", "/l/e", "/l/f"],
             "code": [
                 "many-loose-commits",
                 "superseded-bytes",
@@ -138,13 +147,14 @@ def test_which_arrays_are_due() -> None:
                 "many-loose-commits",
                 "tile-corrupt",
                 "con-superseded",
+                "many-small-fragments",
             ],
         }
     )
     times = [now, None, now - 100, 5, 5, now - 50]
     arrays = pa.table(
         {
-            "array": [f"/l/{name}" for name in "abcdef"],
+            "uri": [f"/l/{name}" for name in "abcdef"],
             "last_timestamp": pa.array(times, pa.int64()),
         }
     )
@@ -157,6 +167,7 @@ def test_which_arrays_are_due() -> None:
     assert due({"vacuum": "commits"}) == "ae"
     assert due({"vacuum": "all", "consolidate": "commits"}) == "abe"
     assert due({"consolidate": "fragment-meta"}) == "c"
+    assert due({"compact": {}}) == "f"
     assert due({"vacuum": "commits", "quiet": "1ms"}) == "e"
     assert due({"vacuum": "commits", "always": True}) == "abcef"
     assert due({"vacuum": "commits", "always": True, "quiet": "60ms"}) == "bce"
@@ -172,7 +183,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def group(root: Path, **rule: Any) -> tuple[Due, ...]:
-    asked = Rule(**{"consolidate": "all", "vacuum": "all", **rule})
+    asked = PolicyRule(**{"consolidate": "all", "vacuum": "all", **rule})
     return tuple(Due(str(array), asked) for array in sorted(root.glob("[0-9]")))
 
 
@@ -188,7 +199,7 @@ def reading(table: pa.Table) -> Any:
 
 def planned_removals(array: str, **rule: Any) -> list[str]:
     """The files that a vacuum by a rule would remove."""
-    asked = Rule(**{"consolidate": None, "vacuum": "all", **rule})
+    asked = PolicyRule(**{"consolidate": None, "vacuum": "all", **rule})
     report = one_array._change("vacuum", open_store(array), Options(), asked, dry_run=True)
     return [step.path for step in report.steps if step.op == "remove"]
 
@@ -205,8 +216,8 @@ def test_a_dry_run_plans_what_the_run_then_does(root: Path) -> None:
     gone = there - {str(path) for path in root.rglob("*")}
     assert len(gone) == sum(one.removed for one in done) == 30  # the deletes keep their own files
     for number in range(3):
-        records = list((root / f"{number}").glob("__chronotile/operations/*-done.json"))
-        assert len(records) == 2
+        records = list((root / f"{number}").glob("__chronotile/operations/*-*-*.json"))
+        assert {one.stem.rpartition("-")[2] for one in records} == {"done", "final"}
     assert {one.outcome for one in maintain_group(group(root), real)} == {"nothing"}
 
 
@@ -234,7 +245,7 @@ def test_the_stop_switch_ends_the_work_between_two_arrays(
 
 
 def test_the_pace_is_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = Policy(rules=(Rule(),), limits=Limits(arrays_per_minute=60, parallel=2))
+    policy = Policy(rules=(PolicyRule(),), limits=Limits(arrays_per_minute=60, parallel=2))
     assert pause_s(policy) == 2.0
     now = [0.0]
     begun: list[float] = []
@@ -279,5 +290,42 @@ def test_a_vacuum_keeps_the_windows_that_a_policy_names(tmp_path: Path) -> None:
     assert gone() == {40}
     assert gone(keep_days=10**5) == set()
     work = Work(options=Options(), dry_run=True)
-    (refused,) = maintain_group((Due(array.uri, Rule(vacuum="all", keep=("nightly",))),), work)
+    (refused,) = maintain_group(
+        (Due(array.uri, PolicyRule(vacuum="all", keep=("nightly",))),), work
+    )
     assert (refused.outcome, "found 'nightly'" in refused.why) == ("refused", True)
+
+
+@pytest.mark.parametrize("has_engine", [True, False])
+def test_small_fragments_are_merged_where_there_is_an_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_engine: bool
+) -> None:
+    key = "0123456789abcdef0123456789abcdef"
+    (tmp_path / "key").write_text(key)
+    array = EngineArray(tmp_path / "array", key=key).create()
+    for at in (10, 20, 30):
+        array.write(at, {at: at})
+    before = array.answer()
+    if not has_engine:
+        monkeypatch.setattr(engine, "_library", refuse)
+    options = Options(key_file=str(tmp_path / "key"))
+    rule = PolicyRule(compact=Compact(quiet_s=0), consolidate="commits", vacuum="fragments")
+    plan, real = (Work(options=options, dry_run=dry_run) for dry_run in (True, False))
+    planned = maintain_group((Due(array.uri, rule),), plan)
+    done = maintain_group((Due(array.uri, rule),), real)
+    assert [one.command for one in done] == ["compact", "consolidate", "vacuum"]
+    assert array.answer() == before
+    if has_engine:
+        assert [one.outcome for one in planned[:2]] == ["planned", "planned"]
+        assert [one.outcome for one in done] == ["done", "done", "done"]
+        assert len(array.files("__fragments")) == 1
+        assert done[2].removed > 9
+    else:
+        assert [one.outcome for one in done] == ["refused", "done", "nothing"]
+        assert "pip install 'chronotile[engine]'" in done[0].why
+
+
+def refuse() -> Any:
+    raise engine.NoEngineError(
+        "tiledb", "expected it, found none; pip install 'chronotile[engine]'"
+    )

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import pickle
 import socket
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.table import Table
 
 from chronotile import cli
-from chronotile.cli.pipeline_report import PipelineReport
-from chronotile.cli.run_progress import LINE_S, ProgressLines
+from chronotile.cli.pipeline import LINE_S, PipelineReport, ProgressLines
 from chronotile.errors import StorageError
+from chronotile.fleet import run_pipeline, session
 from chronotile.fleet.run_summary import METRICS, Ending, Summary, Totals, write_metrics
 from chronotile.fleet.session import check_master
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from chronotile.fleet.run_pipeline import Job
 
 NASTY = 's3://lake/"a"\\b\nc{d="e"} 7'
 
@@ -111,10 +115,10 @@ def test_the_summary_says_whose_requests_it_counts() -> None:
     """One counted this package's opens, and the page of a fleet the engine's."""
     *_, worst, line, _, _ = PipelineReport(summary=summary()).to_text()
     assert isinstance(worst, Table)
-    assert [column.header for column in worst.columns] == ["requests of an engine's open", "array"]
+    assert [column.header for column in worst.columns] == ["requests of an open", "array"]
     assert line == (
-        "an engine opens every array once in 517 requests to a bucket, and in 14 after "
-        "consolidate --mode all and vacuum: 503 saved; chronotile itself takes 73"
+        "TileDB opens all arrays in a bucket with 517 requests, with 14 after "
+        "consolidate --mode all and vacuum; chronotile with 73"
     )
 
 
@@ -158,3 +162,24 @@ def test_a_relative_path_is_refused_if_tasks_run_elsewhere(
 ) -> None:
     assert cli.main(["pipeline", *call, "--master", "spark://127.0.0.1:1"]) == 2
     assert "expected a URI or an absolute path" in capfd.readouterr().err
+
+
+def test_the_path_of_a_key_travels_and_not_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = b"0123456789abcdef" * 2
+    jobs: list[Job] = []
+
+    def stop(_: object, job: Job, *__: object) -> NoReturn:
+        jobs.append(job)
+        raise StorageError("out", "that is enough")
+
+    monkeypatch.setattr(run_pipeline, "run", stop)
+    monkeypatch.setattr(session, "session", lambda *_: nullcontext(None))
+    monkeypatch.setattr(session, "master_of", lambda *_: "spark://host:7077")
+    (tmp_path / "key").write_bytes(key)
+    call = ["pipeline", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert cli.main([*call, "--key-file", str(tmp_path / "key")]) == 3
+    (job,) = jobs
+    assert job.options.read_key() == key
+    assert key not in pickle.dumps(job)

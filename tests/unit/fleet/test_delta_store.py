@@ -1,0 +1,148 @@
+"""The tables of a fleet, read and rewritten by others: they are Delta tables like any other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from support.fleets import FleetMaker, age, make_template
+from support.groups import member, put_list
+from support.stored_tables import files, version
+
+import chronotile as ct
+from chronotile.fleet import delta_store
+from chronotile.fleet.delta_store import TABLES
+from chronotile.fleet.options import Options
+from chronotile.fleet.run_pipeline import Job, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chronotile.fleet.run_summary import Summary
+
+
+@pytest.fixture(scope="module")
+def maker(tmp_path_factory: pytest.TempPathFactory) -> FleetMaker:
+    return FleetMaker(make_template(tmp_path_factory.mktemp("template") / "array"))
+
+
+@pytest.fixture
+def root(maker: FleetMaker, tmp_path: Path) -> Path:
+    for number in range(6):
+        maker.array(tmp_path / "root" / f"a-{number}", 8, seed=number, deletes=1, loose=3)
+    age(tmp_path / "root")
+    return tmp_path / "root"
+
+
+def publish(root: Path, out: Path) -> Summary:
+    options = Options(roots=(str(root),))
+    return run(None, Job(options=options, out=str(out), since_last=True))
+
+
+def commits_of(root: Path) -> Counter[str]:
+    arrays = [path.parent for path in root.rglob("__schema")]
+    return Counter({str(one): len(ct.open_log(one).commits()) for one in arrays})
+
+
+def by_duckdb(out: Path) -> Counter[str]:
+    with duckdb.connect() as connection:
+        connection.register("commits", DeltaTable(str(out / "commits")).to_pyarrow_dataset())
+        counted = connection.sql("SELECT uri, count(*) FROM commits GROUP BY uri")
+        return Counter(dict(counted.fetchall()))
+
+
+def by_polars(out: Path) -> Counter[str]:
+    frame = pl.scan_delta(str(out / "commits")).group_by("uri").len().collect()
+    return Counter(dict(frame.iter_rows()))
+
+
+def test_duckdb_and_polars_read_the_tables(maker: FleetMaker, root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    publish(root, out)
+    assert by_duckdb(out) == by_polars(out) == commits_of(root)
+    maker.commit(root / "a-1", 7, uuid="1" * 32)
+    publish(root, out)
+    assert by_duckdb(out) == by_polars(out) == commits_of(root)
+    # A plain glob counts the files that are removed, too.
+    plain = sum(pq.read_metadata(file).num_rows for file in (out / "commits").rglob("*.parquet"))
+    assert plain > commits_of(root).total()
+
+
+def test_statistics_let_readers_pass_over_files(root: Path, tmp_path: Path) -> None:
+    publish(root, tmp_path / "out")
+    actions = DeltaTable(str(tmp_path / "out" / "commits")).get_add_actions(flatten=True)
+    for name in ("min.uri", "max.uri", "min.t1", "max.t2", "null_count.uri", "num_records"):
+        assert None not in actions[name].to_pylist(), name
+
+
+def test_an_unchanged_run_commits_nothing(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert publish(root, out).versions
+    before = {name: (version(out / name), files(out / name)) for name in (*TABLES, "run_history")}
+    stored = sorted(out.rglob("*.parquet"))
+    told = publish(root, out)
+    assert (told.unchanged, dict(told.versions)) == (6, {})
+    assert before == {name: (version(out / name), files(out / name)) for name in before}
+    assert sorted(out.rglob("*.parquet")) == stored
+
+
+def test_an_optimize_of_others_is_respected(maker: FleetMaker, root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    publish(root, out)
+    maker.array(root / "a-7", 5, seed=7)
+    age(root)
+    publish(root, out)
+    for name in ("commits", "listings"):
+        DeltaTable(str(out / name)).optimize.compact()
+    maker.commit(root / "a-1", 7, uuid="1" * 32)
+    told = publish(root, out)
+    assert (told.read, told.unchanged) == (1, 6)
+    assert by_polars(out) == commits_of(root)
+    DeltaTable(str(out / "commits")).optimize.z_order(["t1"])
+    maker.commit(root / "a-2", 7, uuid="2" * 32)
+    publish(root, out)
+    assert by_polars(out) == commits_of(root)
+
+
+def test_members_of_groups(root: Path, tmp_path: Path, maker: FleetMaker) -> None:
+    out, far = tmp_path / "out", tmp_path / "elsewhere"
+    maker.array(far, 3, seed=9)
+    put_list(root, 10, member(str(far), "far"), member("a-0", "near"), member("gone", "gone"))
+    age(tmp_path)
+    assert publish(root, out).totals.arrays == 7
+    expected = {("far", "array", str(far)), ("near", "array", f"{root}/a-0")}
+    expected |= {("gone", "missing", f"{root}/gone")}
+
+    def members(out: Path = out) -> set[tuple[str, ...]]:
+        rows = DeltaTable(str(out / "members")).to_pyarrow_table().to_pylist()
+        assert {row["group"] for row in rows} == {str(root)}
+        return {(row["name"], row["found"], row["uri"]) for row in rows}
+
+    assert members() == expected
+    ct.check_fleet(root, out=tmp_path / "checked")
+    assert members(tmp_path / "checked") == expected
+    assert publish(root, out).versions == {}, "members that are the same are no change"
+    put_list(root, 20, member("a-1", "new"))
+    assert "members" in publish(root, out).versions
+    assert ("new", "array", f"{root}/a-1") in members()
+
+
+def test_a_history_of_an_earlier_version_gets_the_new_column(
+    root: Path, tmp_path: Path, maker: FleetMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, fields = tmp_path / "out", delta_store.RUN_HISTORY
+    monkeypatch.setattr(delta_store, "RUN_HISTORY", pa.schema(list(fields)[:-1]))
+    first = publish(root, out)
+    monkeypatch.undo()
+    again = publish(root, out)
+    assert (again.versions, again.totals) == ({}, first.totals)
+    maker.commit(root / "a-0", 7, uuid="1" * 32)
+    assert publish(root, out).totals.commits == first.totals.commits + 1
+    rows = DeltaTable(str(out / "run_history")).to_pyarrow_table().sort_by("run_id")
+    assert [text is None for text in rows["totals"].to_pylist()] == [True, False, False]
