@@ -11,15 +11,19 @@ Modules, in reading order:
     explain_words    why an object is not visible, and what to do about it
     file_json        one decoded file as JSON
     byte_ranges      the bytes of one file, field by field
-    output           standard output: text, tables and JSON
-    terminal_fit     tables and lines that fit a terminal
     error_messages   standard error, and the exit status
+    styled           texts, tables and trees with styles
+    output           standard output: JSON, lines, and what `styled` prints
+    terminal_fit     tables and lines that fit a terminal
     row_formats      rows as CSV, JSON lines, Parquet and Arrow
+    notebook         findings and tables that show themselves in a notebook
+    page             one look for all pages: colours, header and footer, tables
+    certificate      what an erasure left, in lines and as a page that prints well
+    axes             the time axis, and what all panels share
+    picture          what the timeline of an array shows
+    chart            the timeline of one array, drawn
     usage_map        a picture of what an array's bytes are for
     fleet_page       a page on a whole fleet
-    picture          what the timeline of an array shows
-    axes             the time axis, and what all panels share
-    chart            the timeline of one array, drawn
     lanes            the timeline of a group, a lane for each array
     timeline_page    the timeline as a page with a slider
 """

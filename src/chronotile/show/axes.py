@@ -1,89 +1,46 @@
-"""The parts that all panels of a picture share: time axis, colours, heights of bars.
+"""The time axis of a picture: its ends, where a moment lies, its ticks.
 
-In: a `Picture`. Out: `Axes`, which helps to draw panels and joins them; the encoding of a bar's
-height, by its cells or by its bytes, as the parameter `tall` says; and a document with only
-printable text. Knows nothing of what a panel shows.
+In: a `Picture`, or two ends. Out: places in ms, and ticks with the date and the time of day that
+they need: down to one ms, up to centuries. The page's script makes the same ticks as one zooms.
 """
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import ChronotileError, printable
-from chronotile.format.timestamps import is_clock_local
+from chronotile.format.timestamps import LAST_CALENDAR_MS, is_clock_local
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator
 
-    from chronotile.show.picture import Bar, Picture
+    from chronotile.show.picture import Picture
 
-
-WIDTH = 860
-_CALENDAR_FROM = 100_000_000_000
+CALENDAR_FROM = 100_000_000_000
 """Times before this (in 1973) are test data: the axis shows them as numbers, not as dates."""
-
-SEEN, HIDDEN, RANGE = "#2166ac", "#bdbdbd", "#762a83"
-COLOURS = {
-    "delete": "#b2182b",
-    "update": "#e08214",
-    "schema": "#00796b",
-    "metadata": "#8d6e63",
-    "operation": "#1b7837",
-    ".con": RANGE,
-    ".ign": "#737373",
-}
+_S, _MIN, _H, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
+STEPS = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(_S, 2 * _S, 5 * _S, 10 * _S, 15 * _S, 30 * _S),
+    *(_MIN, 2 * _MIN, 5 * _MIN, 10 * _MIN, 15 * _MIN, 30 * _MIN),
+    *(_H, 2 * _H, 3 * _H, 6 * _H, 12 * _H, _DAY, 2 * _DAY, 4 * _DAY, 7 * _DAY, 14 * _DAY),
+)
+"""Distances of ticks, in ms; longer ones are whole months."""
+MONTHS = (1, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 
 
-def altair() -> Any:
-    """Load the plotting library, which is an extra."""
-    try:
-        import altair as library
-    except ImportError as cause:
-        problem = "expected the package altair (pip install 'chronotile[plot]'), found none"
-        raise ChronotileError("timeline", problem) from cause
-    return library
+class Tick(NamedTuple):
+    """A place on the axis, and what stands there."""
 
-
-def printable_document(document: Any) -> Any:
-    r"""Escape all characters in a chart or model that cannot be printed.
-
-    XML has no control characters: the library that draws ends the process if it finds one.
-
-    >>> printable_document({"title": ["a\x1b", 1]})
-    {'title': ['a\\x1b', 1]}
-    """
-    match document:
-        case str():
-            return printable(document)
-        case list():
-            return [printable_document(item) for item in document]
-        case dict():
-            return {name: printable_document(item) for name, item in document.items()}
-    return document
-
-
-def clipped(document: Any) -> Any:
-    """End the marks of a chart at the edge of their panel, also where a user has zoomed in.
-
-    >>> clipped({"layer": [{"mark": {"type": "bar"}}]})
-    {'layer': [{'mark': {'type': 'bar', 'clip': True}}]}
-    """
-    match document:
-        case list():
-            return [clipped(item) for item in document]
-        case {"mark": dict(mark), **rest}:
-            return {"mark": mark | {"clip": True}} | {n: clipped(v) for n, v in rest.items()}
-        case dict():
-            return {name: clipped(item) for name, item in document.items()}
-    return document
+    ms: float
+    text: str
+    day: str
+    """The date below it, if `text` is a time of day; empty if the tick before has the same."""
 
 
 def position(picture: Picture, moment: int) -> float:
-    """Place a moment on the axis; the last one, which is now, is at the right edge."""
+    """Place a moment on the axis; what lies outside of it, at its end."""
     low, high = ends(picture)
-    if moment >= len(picture.moments) - 1:
-        return high
     return min(max(float(picture.moments[moment]), low), high)
 
 
@@ -94,119 +51,70 @@ def ends(picture: Picture) -> tuple[float, float]:
     return max(first - margin, 0.0), last + margin
 
 
-class Axes:
-    """The time axis, and parts that all layers share."""
+def is_calendar(low: float, high: float) -> bool:
+    """Return True if an axis has dates.
 
-    def __init__(self, picture: Picture) -> None:
-        self.alt = altair()
-        self.picture = picture
-        low, high = ends(picture)
-        self.calendar = low >= _CALENDAR_FROM
-        self.kind = "T" if self.calendar else "Q"
-        self.is_local = is_clock_local()
-        more: dict[str, Any] = {} if self.calendar else {"zero": False}
-        if self.calendar and not self.is_local:
-            more = {"type": "utc"}
-        # The buttons of the page set both ends.
-        self.low = self.alt.param(name="low", value=low)
-        self.high = self.alt.param(name="high", value=high)
-        domain = {"domainMin": {"expr": "low"}, "domainMax": {"expr": "high"}}
-        self.scale = self.alt.Scale(**domain, nice=False, clamp=False, **more)
-        self._span_ms = high - low
-        self.moment = self.alt.param(name="moment", value=picture.now)
-        self.height = self.alt.param(name="tall", value=picture.height)
-        self.at = self.alt.param(name="at", value=position(picture, picture.now))
-
-    def x(self, field: str, *, bottom: bool) -> Any:
-        """Encode a place on the time axis; only the bottom panel has labels."""
-        axis = None
-        if bottom and self.calendar:
-            zone = "local time" if self.is_local else "UTC"
-            axis = self.alt.Axis(
-                title=f"time ({zone})",
-                grid=False,
-                labelOverlap=True,
-                labelExpr=self._label(),
-                tickCount=8,
-            )
-        elif bottom:
-            axis = self.alt.Axis(title="ms since the epoch", grid=False, labelOverlap=True)
-        return self.alt.X(f"{field}:{self.kind}", scale=self.scale, axis=axis)
-
-    def _label(self) -> str:
-        """Label a tick in two lines: the date, and the time of day as exact as the axis needs."""
-        form = "timeFormat" if self.is_local else "utcFormat"
-        clock = "%H:%M" if self._span_ms > 600_000 else "%H:%M:%S"
-        clock = clock if self._span_ms > 10_000 else "%H:%M:%S.%L"
-        return f"[{form}(datum.value, '%Y-%m-%d'), {form}(datum.value, '{clock}')]"
-
-    def values(self, rows: Sequence[dict[str, Any]]) -> Any:
-        """Make rows the data of a layer."""
-        return self.alt.Data(values=list(rows))
-
-    def palette(self, colours: Mapping[str, str]) -> Any:
-        """Map words to colours, or to shapes."""
-        return self.alt.Scale(domain=list(colours), range=list(colours.values()))
-
-    def tips(self, **titles: str) -> list[Any]:
-        """Make the tooltip of a row: field -> its title."""
-        return [self.alt.Tooltip(f"{field}:N", title=title) for field, title in titles.items()]
-
-    def now_line(self, *, bottom: bool) -> Any:
-        """Draw the line that the slider moves."""
-        chart = self.alt.Chart(self.values([{"one": 1}])).transform_calculate(here="at")
-        return chart.mark_rule(color="#1b7837", strokeWidth=2, opacity=0.75).encode(
-            x=self.x("here", bottom=bottom)
-        )
-
-    def joined(self, *panels: Any, title: str, subtitle: list[str]) -> Any:
-        """Join panels, one above the other, on one time axis."""
-        alt = self.alt
-        return (
-            alt.vconcat(*panels, spacing=8, background="white")
-            .add_params(self.moment, self.at, self.low, self.high, self.height)
-            .resolve_scale(x="shared", color="independent", shape="independent")
-            .properties(
-                title=alt.TitleParams(title, subtitle=subtitle, anchor="start", offset=12),
-                padding={"left": 12, "top": 12, "right": 30, "bottom": 24},
-            )
-            .configure_view(stroke="#dddddd")
-            .configure_axis(labelColor="#444444", titleColor="#444444", labelFontSize=11)
-            .configure_title(fontSize=15, subtitleColor="#555555")
-            .configure_legend(titleColor="#444444", labelColor="#444444")
-        )
-
-
-EXPRESSION = "tall == 'bytes' ? datum.root_bytes : datum.root_cells"
-"""What the height of a bar goes by. Areas compare as what they stand for, so it is a root."""
-
-_THINNEST = 2
-
-
-def has_heights(picture: Picture) -> bool:
-    """Return True if the cells or bytes of some fragment are known."""
-    return any(bar.cells or bar.bytes for bar in picture.bars)
-
-
-def height_columns(bar: Bar) -> dict[str, float]:
-    """Give the columns that `EXPRESSION` reads."""
-    return {"root_cells": math.sqrt(bar.cells or 0), "root_bytes": math.sqrt(bar.bytes or 0)}
-
-
-def height_encoding(axes: Axes, step: float) -> dict[str, Any]:
-    """Encode the height of bars in rows that are `step` high; empty if no size is known.
-
-    The column `thick` has to be `EXPRESSION`.
+    >>> is_calendar(1, 9), is_calendar(1_714_550_400_000, 1_714_550_400_040)
+    (False, True)
     """
-    if not has_heights(axes.picture):
-        return {}
-    scale = axes.alt.Scale(range=[_THINNEST, step * 0.9], zero=True)
-    return {"size": axes.alt.Size("thick:Q", scale=scale, legend=None)}
+    return low >= CALENDAR_FROM and high <= LAST_CALENDAR_MS
 
 
-def height_words(picture: Picture, *, switch: bool) -> list[str]:
-    """Explain heights in the legend; a page has a switch for them."""
-    if not has_heights(picture):
-        return []
-    what = "cells or bytes, as chosen above," if switch else picture.height
-    return [f"The thicker a fragment, the more {what} it holds."]
+def axis_title(low: float, high: float) -> str:
+    """Name the axis."""
+    if not is_calendar(low, high):
+        return "time (ms)"
+    return "local time" if is_clock_local() else "time (UTC)"
+
+
+def ticks(low: float, high: float, most: float) -> Iterator[Tick]:
+    """Give ticks between two ends, as far apart as if there were that many.
+
+    >>> [tick.text for tick in ticks(1_714_550_400_000, 1_714_550_400_040, 4)]
+    ['08:00:00.000', '08:00:00.010', '08:00:00.020', '08:00:00.030', '08:00:00.040']
+    >>> [tick.text for tick in ticks(3, 9, 3)]
+    ['4', '6', '8']
+    """
+    wanted = (high - low) / max(most, 1)
+    if not is_calendar(low, high):
+        scale = 10.0 ** max(len(str(int(wanted))) - 1, 0)
+        step = int(next(scale * by for by in (1, 2, 5, 10) if scale * by >= wanted))
+        first = -int(-low // step) * step
+        for number in range(first, int(high) + 1, step):
+            yield Tick(number, f"{number:,}", "")
+        return
+    before = ""
+    for ms, form in _calendar(low, high, wanted):
+        when = _date(ms)
+        text = when.strftime(form)
+        text += f".{ms % 1000:03.0f}" if form.endswith("%S") and wanted < _S else ""
+        day = f"{when:%Y-%m-%d}" if "%H" in form else ""
+        yield Tick(ms, text, day if day != before else "")
+        before = day
+
+
+def _date(ms: float) -> datetime:
+    when = datetime.fromtimestamp(ms // 1000, UTC)
+    return when.astimezone() if is_clock_local() else when
+
+
+def _calendar(low: float, high: float, wanted: float) -> Iterator[tuple[float, str]]:
+    step = next((step for step in STEPS if step >= wanted), None)
+    if step is not None:
+        form = "%Y-%m-%d" if step >= _DAY else "%H:%M" if step >= _MIN else "%H:%M:%S"
+        shift = (_date(low).utcoffset() or datetime.min - datetime.min).total_seconds() * 1000
+        first = -int(-(low + shift) // step) * step - int(shift)
+        yield from ((ms, form) for ms in range(first, int(high) + 1, step))
+        return
+    months = next((by for by in MONTHS if by * 31 * _DAY >= wanted), MONTHS[-1])
+    start = _date(low)
+    place = (start.year * 12 + start.month - 1) // months * months
+    while True:
+        when = start.replace(
+            year=place // 12, month=place % 12 + 1, day=1, hour=0, minute=0, second=0
+        )
+        place += months
+        if when.timestamp() * 1000 > high or place >= 9999 * 12:
+            return
+        if when.timestamp() * 1000 >= low:
+            yield when.timestamp() * 1000, "%Y" if months >= 12 else "%Y-%m"

@@ -68,15 +68,8 @@ def layout(
 ) -> tuple[Region, ...]:
     r"""Find the byte range of each field.
 
-    Args:
-        data: The whole file.
-        kind: What it is.
-        where: The file's name, for errors.
-        key: The key of an encrypted array; a payload that does not open is left out.
-        schemas: What tells the fields of a fragment's footer.
-
-    Raises:
-        BadFileError: The bytes are not of that kind.
+    A payload that does not open with the key is left out. The schemas tell the fields of a
+    fragment's footer.
 
     >>> [span.path for span in layout(b"a.wrt\nb.wrt\n", "ign", "a.ign")[0].spans]
     ['entries[0].uri', 'entries[1].uri']
@@ -158,14 +151,7 @@ def metadata_regions(
 ) -> tuple[Region, ...]:
     """Find the byte range of each field of a fragment's metadata.
 
-    Args:
-        data: The whole file.
-        where: The file's name, for errors.
-        key: The key of an encrypted array; a payload that does not open is left out.
-        schemas: What tells the fields of the footer.
-
-    Raises:
-        BadFileError: It has no footer, or not one of the schema that it names.
+    A payload that does not open with the key is left out.
     """
     frame = frame_metadata(data, where)
     schema = schema_of(frame.head, schemas)

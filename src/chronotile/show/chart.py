@@ -1,74 +1,120 @@
-"""The chart of a history.
+"""The timeline, drawn as SVG.
 
-In: a `Picture`. Out: an Altair chart, and from it SVG or PNG without a browser. The parameters
-`moment` (a place in the list of moments) and `at` (its place on the axis) decide what is drawn as
-visible; the slider of the page sets them. A history that is too long to draw each commit is drawn
-by its counts.
+In: a `Picture`. Out: SVG that stands alone, PNG, or the SVG of a page, whose script moves it: what
+has a time carries it in `data-x` (and `data-x2`, if it lasts), and `data-y`. Fragments have a row
+each; of more than `MOST_ROWS` several share a row, until one zooms in. The arrays of a dataset have
+a row each. A history that is too long to draw each commit is drawn by its counts.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.errors import ChronotileError
-from chronotile.format.names import parse_name
-from chronotile.format.timestamps import span_text, time_text
-from chronotile.show.axes import (
-    COLOURS,
-    EXPRESSION,
-    HIDDEN,
-    RANGE,
-    SEEN,
-    WIDTH,
-    Axes,
-    altair,
-    clipped,
-    ends,
-    has_heights,
-    height_columns,
-    height_encoding,
-    height_words,
-    printable_document,
-)
-from chronotile.show.lanes import lanes_chart
+from chronotile.format.names import uuid_of
+from chronotile.show.axes import axis_title, ends, position, ticks
 from chronotile.show.output import count_text
+from chronotile.show.page import escaped, plain_style, resource, when_text
+from chronotile.show.picture import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.show.picture import Bar, Counts, Picture
+    from chronotile.show.picture import Bar, Counts, Mark, Picture
 
+MOST_ROWS, SHARED_ROWS = 40, 24
+"""More fragments than this share rows, and the rows that they share."""
+WIDTH, RIGHT, TICK = 960, 34, 84
+"""The width of a picture that stands alone, its right margin, and the room that a tick needs."""
+AXIS, _GAP, _LANE = 40, 10, 24
+_SEEN_HEIGHT, _AREA_HEIGHT, _COUNT_HEIGHT = 0.55, 220, 120
+_MOST_TICKS = 400
+"""Commits in a `.con` that get a mark of their own."""
 
-_SHAPES = {
-    "delete": "diamond",
-    "update": "triangle-up",
-    "schema": "square",
-    "metadata": "circle",
-    "operation": "cross",
+SHAPES = {
+    "tag": "M-4 6.5V-6H6L3.5-2.7L6 .5H-2V6.5Z",
+    "operation": "M-2-5.5H2V-2H5.5V2H2V5.5H-2V2H-5.5V-2H-2Z",
+    "delete": "M0-6L5 0L0 6L-5 0Z",
+    "update": "M0-5.5L5.5 4.5H-5.5Z",
+    "schema": "M-4.5-4.5H4.5V4.5H-4.5Z",
+    "metadata": "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0Z",
 }
-_ROW = 20
-_TALLEST = 900
+"""Kind of a mark -> its outline; the order is that of the lanes."""
+
+
+class Layout(NamedTuple):
+    """Where things are: the ends of the axis in ms, and pixels."""
+
+    low: float
+    high: float
+    left: float
+    step: float
+    """The height of a row."""
+    rows: tuple[int, ...]
+    """The row of each bar."""
+    labels: tuple[str, ...]
+    """The label of each row."""
+    lanes: tuple[str, ...]
+    """The kinds of marks below the rows."""
+    panel: float
+    """Where the lanes begin."""
+
+    @property
+    def wide(self) -> float:
+        """The width of the axis."""
+        return WIDTH - self.left - RIGHT
+
+    @property
+    def bottom(self) -> float:
+        """Where the axis is."""
+        return self.panel + _LANE * len(self.lanes)
+
+    def x(self, ms: float) -> float:
+        """Place a time."""
+        return self.left + (ms - self.low) / (self.high - self.low) * self.wide
+
+    def row_y(self, row: int) -> float:
+        """Place the middle of a row."""
+        return (row + 0.5) * self.step
+
+    def lane_y(self, kind: str) -> float:
+        """Place the middle of a lane."""
+        return self.panel + (self.lanes.index(kind) + 0.5) * _LANE
 
 
 def to_svg(picture: Picture) -> str:
-    """Draw the picture as SVG."""
-    return str(vl_convert().vegalite_to_svg(spec_text(picture)))
+    """Draw a picture that stands alone: with a title, a legend and colours of its own."""
+    layout = layout_of(picture)
+    title = escaped(f"History of {picture.title}")
+    moment = (
+        "before the first commit" if picture.now <= 0 else f"at {_moment(picture, picture.now)}"
+    )
+    lines = [f"Blue: visible to an open {moment}. {THIN}", *words(picture)]
+    top = 52 + 16 * len(lines)
+    parts = [f'<text class="title" x="12" y="28">{title}</text>']
+    parts += [
+        f'<text class="soft" x="12" y="{48 + 16 * at}">{escaped(line)}</text>'
+        for at, line in enumerate(lines)
+    ]
+    height = top + layout.bottom + AXIS
+    rules = plain_style(resource("timeline.css"))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0f}" '
+        f'viewBox="0 0 {WIDTH} {height:.0f}"><style>{rules}</style>'
+        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}'
+        f'<g transform="translate(0 {top})">{drawn(picture, layout)}</g></svg>'
+    )
 
 
 def to_png(picture: Picture) -> bytes:
-    """Draw the picture as PNG, at twice the size for sharp letters."""
-    return bytes(vl_convert().vegalite_to_png(spec_text(picture), scale=2))
-
-
-def bundle() -> str:
-    """Give the JavaScript that draws a chart in a browser, for a page that works offline."""
-    return str(vl_convert().javascript_bundle())
+    """Draw a picture as PNG, at twice the size for sharp letters."""
+    return bytes(vl_convert().svg_to_png(to_svg(picture), scale=2))
 
 
 def vl_convert() -> Any:
-    """Load the library that draws without a browser, which is an extra."""
+    """Load the library that draws PNG and treemaps, which is an extra."""
     try:
         import vl_convert as library
     except ImportError as cause:
@@ -77,300 +123,281 @@ def vl_convert() -> Any:
     return library
 
 
-def spec_text(picture: Picture, *, switch: bool = False) -> str:
-    """Write the chart as a Vega-Lite document; `switch` if its page has one for heights."""
-    counts = picture.counts
+THIN = "Thick: the time that a fragment holds. Thin: the time at which opens see it."
+
+
+def words(picture: Picture) -> list[str]:
+    """Say what else a picture shows."""
+    if picture.counts is not None:
+        total = f"{picture.fragments:,} fragments, {picture.commits:,} deletes and updates, counted"
+        return [f"Above: the fragments that opens see. Below: what was committed. {total}."]
+    lines = []
     if picture.lanes:
-        chart = lanes_chart(picture, switch=switch)
-    else:
-        chart = _drawn(picture, switch=switch) if counts is None else counted(picture, counts)
-    with altair().data_transformers.enable("default", max_rows=None):
-        return json.dumps(printable_document(clipped(chart.to_dict())))
-
-
-def _drawn(picture: Picture, *, switch: bool) -> Any:
-    axes = Axes(picture)
-    commits = _commit_panel(axes)
-    fragments = _fragment_panel(axes, bottom=commits is None)
-    shown = [panel for panel in (fragments, commits) if panel is not None]
-    thin = "Thin: the moments at which an open sees it. Green: the moment that is shown."
-    subtitle = [f"Thick: the time that a fragment holds. {thin}"]
-    if picture.marks:
-        subtitle.append("Lines through fragments: a delete or update, which touches what is left.")
+        lines.append("A row for each array; marks are its deletes, updates, operations and tags.")
+    elif len(picture.bars) > MOST_ROWS:
+        lines.append("Several fragments share a row until you zoom in.")
+    if any(bar.why == LOST for bar in picture.bars):
+        lines.append("Red: a fragment whose folder is missing.")
     if picture.links:
-        subtitle.append("Dotted: a .vac says that the upper fragments live on in the lower one.")
-    subtitle += height_words(picture, switch=switch)
-    return axes.joined(*shown, title=f"History of {picture.title}", subtitle=subtitle)
-
-
-def _labels(picture: Picture) -> dict[str, str]:
-    """Give each fragment a short label, all different."""
-    labels: dict[str, str] = {}
-    taken: set[str] = set()
-    for bar in picture.bars:
-        label = parse_name(bar.name).uuid[:8]
-        while label in taken:
-            label += "*"
-        taken.add(label)
-        labels[bar.name] = label
-    return labels
-
-
-def _fragment_rows(picture: Picture, labels: dict[str, str]) -> list[dict[str, Any]]:
-    """Make a row for each fragment: when it was written, when it is seen, and why not longer."""
-    _, high = ends(picture)
-    rows = []
-    for bar in picture.bars:
-        seen_from = float(picture.moments[bar.first]) if bar.first >= 0 else None
-        rows.append(
-            {
-                "label": labels[bar.name],
-                "name": bar.name,
-                "t1": float(bar.t1),
-                "t2": float(bar.t2),
-                "first": bar.first,
-                "last": bar.last,
-                "seen_from": seen_from,
-                "seen_until": high if bar.until is None else float(bar.until),
-                "written": span_text(bar.t1, bar.t2),
-                "seen": _seen(picture, bar.first, bar.until),
-                "why": bar.reason + (f" by {bar.because}" if bar.because else ""),
-                "spoken": _spoken(picture, bar, labels[bar.name]),
-                **height_columns(bar),
-                **({"holds": bar.holds} if bar.holds else {}),
-            }
-        )
-    return rows
-
-
-def _spoken(picture: Picture, bar: Bar, label: str) -> str:
-    """Describe a fragment for a screen reader."""
-    seen = f"seen by opens {_seen(picture, bar.first, bar.until)}"
-    words = [f"written {span_text(bar.t1, bar.t2)}", seen, bar.reason]
-    return f"fragment {label}: {', '.join([*words, bar.holds] if bar.holds else words)}"
-
-
-def _fragment_panel(axes: Axes, *, bottom: bool) -> Any:
-    alt, picture = axes.alt, axes.picture
-    labels = _labels(picture)
-    rows = _fragment_rows(picture, labels)
-    step = max(3, min(_ROW, _TALLEST // max(len(rows), 1)))
-    order = list(labels.values())
-    y = alt.Y(
-        "label:N",
-        sort=order,
-        title="fragment",
-        scale=alt.Scale(domain=order),
-        axis=alt.Axis(labels=step > 9, ticks=False, labelFont="monospace", grid=step > 9),
-    )
-    visible = "datum.first >= 0 && datum.first <= moment && moment <= datum.last"
-    base = alt.Chart(axes.values(rows)).transform_calculate(
-        state=f"{visible} ? 'visible at this moment' : 'hidden at this moment'",
-        thick=EXPRESSION,
-    )
-    colour = alt.Color(
-        "state:N",
-        scale=axes.palette({"visible at this moment": SEEN, "hidden at this moment": HIDDEN}),
-        legend=alt.Legend(title="fragments", orient="right"),
-    )
-    holds = {"holds": "holds"} if any(bar.holds for bar in picture.bars) else {}
-    titles = {"name": "fragment", "written": "written", "seen": "seen by opens", "why": "because"}
-    tips = axes.tips(**titles, **holds)
-    shared = {"y": y, "color": colour, "tooltip": tips}
-    life = (
-        base.transform_filter("datum.first >= 0")
-        .mark_rule(strokeWidth=2, aria=False)
-        .encode(x=axes.x("seen_from", bottom=bottom), x2="seen_until", **shared)
-    )
-    start = axes.x("t1", bottom=bottom)
-    period = base.mark_bar(height={"band": 0.55}, cornerRadius=2, opacity=1)
-    point = base.mark_tick(thickness=5, height=max(2, step * 0.55), opacity=1, aria=False)
+        lines.append("Dotted: the lower fragment replaces the upper ones.")
     if has_heights(picture):
-        period = base.mark_bar(cornerRadius=2, opacity=1)
-        point = base.mark_tick(thickness=5, opacity=1, aria=False)
-        shared |= height_encoding(axes, step)
-    layers = [
-        *_delete_rules(axes, bottom=bottom),
-        life,
-        period.encode(x=start, x2="t2", description="spoken:N", **shared),
-        point.encode(x=start, **shared),
-        *_link_layers(axes, labels, y, order, bottom=bottom),
-        axes.now_line(bottom=bottom),
-    ]
-    return alt.layer(*layers).properties(width=WIDTH, height={"step": step})
+        lines.append(f"The taller a fragment, the more {picture.height} it holds.")
+    return lines
 
 
-def _delete_rules(axes: Axes, *, bottom: bool) -> Iterator[Any]:
-    """Draw a faint line for each delete and update, through the fragments that it touches."""
-    for kind in ("delete", "update"):
-        rows = [{"time": float(m.time)} for m in axes.picture.marks if m.kind == kind]
-        if rows:
-            chart = axes.alt.Chart(axes.values(rows))
-            line = chart.mark_rule(opacity=0.35, strokeWidth=1, color=COLOURS[kind], aria=False)
-            yield line.encode(x=axes.x("time", bottom=bottom))
+def has_heights(picture: Picture) -> bool:
+    """Return True if the cells or bytes of some fragment are known."""
+    return any(bar.cells or bar.bytes for bar in picture.bars)
 
 
-def _link_layers(
-    axes: Axes, labels: dict[str, str], y: Any, order: list[str], *, bottom: bool
-) -> list[Any]:
-    """Draw a line from each replaced fragment to the one that replaces it."""
-    alt = axes.alt
-    last = {bar.name: float(bar.t2) for bar in axes.picture.bars}
-    rows = [
-        {"label": labels[old], "new": labels[new], "time": last[old], "path": path}
-        for path, old, new in axes.picture.links
-        if old in labels and new in labels
-    ]
-    if not rows:
-        return []
-    shared = {"x": axes.x("time", bottom=bottom), "tooltip": axes.tips(path="replaced, says")}
-    base = alt.Chart(axes.values(rows))
-    line = base.mark_rule(color=RANGE, strokeDash=[2, 3], strokeWidth=1.5)
-    end = base.mark_point(color=RANGE, shape="circle", size=28, filled=True, aria=False)
-    ends = end.encode(y=alt.Y("new:N", sort=order), **shared)
-    return [line.encode(y=y, y2="new", **shared), ends]
+def layout_of(picture: Picture) -> Layout:
+    """Decide where things are."""
+    low, high = ends(picture)
+    marks = (*picture.marks, *picture.changes) if picture.counts is None else ()
+    kinds = {mark.kind for mark in marks if not mark.lane}
+    lanes = [kind for kind in SHAPES if kind in kinds]
+    lanes += [f".{k}" for k in ("con", "ign") if any(span.kind == k for span in picture.spans)]
+    if picture.lanes:
+        labels = picture.lanes
+        place = {lane: row for row, lane in enumerate(labels)}
+        rows = tuple(place[bar.lane] for bar in picture.bars)
+    else:
+        many = len(picture.bars) > MOST_ROWS
+        share = math.ceil(len(picture.bars) / SHARED_ROWS) if many else 1
+        rows = tuple(at // share for at in range(len(picture.bars)))
+        labels = tuple(_label(picture, at, share) for at in range(0, len(rows), share))
+    step = max(14, min(26 if picture.lanes else 20, 680 / max(len(labels), 1)))
+    panel = step * len(labels) + _GAP
+    if picture.counts is not None:
+        panel = _AREA_HEIGHT + _COUNT_HEIGHT + 2 * _GAP
+    longest = max(map(len, labels), default=0) if picture.lanes else 0
+    left = float(min(max(96, 6.4 * longest + 16), 230))
+    return Layout(low, high, left, step, rows, labels, tuple(lanes), panel)
 
 
-def _commit_panel(axes: Axes) -> Any:
-    alt, picture = axes.alt, axes.picture
-    layers = []
-    marks = (*picture.marks, *picture.changes)
-    lanes = [k for k in _SHAPES if any(m.kind == k for m in marks)]
-    lanes += [f".{k}" for k in ("con", "ign") if any(s.kind == k for s in picture.spans)]
-    if not lanes:
-        return None
-    y = alt.Y("lane:N", sort=lanes, title="commits", scale=alt.Scale(domain=lanes), axis=alt.Axis())
-    colours = {lane: COLOURS[lane] for lane in lanes}
-    legend = alt.Legend(title="commits", orient="right", symbolType="square", symbolOpacity=1)
-    colour = alt.Color("lane:N", scale=axes.palette(colours), legend=legend)
-    spans = [
-        {
-            "lane": f".{span.kind}",
-            "t1": float(span.t1),
-            "t2": float(span.t2),
-            "path": span.path,
-            "holds": count_text(len(span.times), "commit"),
-        }
-        for span in picture.spans
-    ]
-    if spans:
-        tips = axes.tips(path="file", holds="names")
-        named = [
-            {"lane": f".{span.kind}", "time": float(time), "path": span.path}
-            for span in picture.spans
-            for time in span.times
-        ]
-        layers.append(
-            alt.Chart(axes.values(spans))
-            .mark_bar(height=6, opacity=0.35, cornerRadius=3)
-            .encode(x=axes.x("t1", bottom=True), x2="t2", y=y, color=colour, tooltip=tips)
-        )
-        layers.append(
-            alt.Chart(axes.values(named))
-            .mark_tick(thickness=2, height=12)
-            .encode(x=axes.x("time", bottom=True), y=y, color=colour, tooltip=tips[:1])
-        )
-    if marks:
-        layers.append(_marks(axes, y, colour))
-    layers.append(axes.now_line(bottom=True))
-    return alt.layer(*layers).properties(width=WIDTH, height={"step": 26})
+def _label(picture: Picture, at: int, share: int) -> str:
+    some = picture.bars[at : at + share]
+    return short_name(some[0]) if len(some) == 1 else count_text(len(some), "fragment")
 
 
-def _marks(axes: Axes, y: Any, colour: Any) -> Any:
-    alt = axes.alt
-    low, high = ends(axes.picture)
-    rows = [
-        {
-            "lane": mark.kind,
-            # A schema may be far from all data: it stands at the edge, with its own time.
-            "time": min(max(float(mark.time), low), high),
-            "first": mark.first,
-            "name": mark.name,
-            "when": span_text(mark.time, mark.time),
-            "text": mark.text,
-            "note": "; ".join(mark.notes),
-        }
-        for mark in (*axes.picture.marks, *axes.picture.changes)
-    ]
+def short_name(bar: Bar) -> str:
+    """Shorten the name of a fragment to the start of its id."""
+    uuid = uuid_of(bar.name)
+    return uuid[:8] if uuid else bar.name
+
+
+def drawn(picture: Picture, layout: Layout) -> str:
+    """Draw the picture itself: rows, lanes, axis and the moment that is shown."""
+    parts = [*_grid(layout)]
+    parts.append('<g clip-path="url(#inside)">')
+    if picture.counts is not None:
+        parts += _counted(picture, picture.counts, layout)
+    parts += _rules(picture, layout)
+    parts += _fragments(picture, layout)
+    parts += _links(picture, layout)
+    parts += _spans(picture, layout)
+    parts += _marks(picture, layout)
+    parts.append("</g>")
+    parts.append(f'<g id="axis">{"".join(_axis(layout))}</g>')
+    here = position(picture, picture.now)
+    line = _at(layout, here, 0)
+    parts.append(f'<line class="now" {line} y1="0" y2="{layout.bottom:.0f}"/>')
+    # Marks at the very edge are not cut in half.
+    clip = f'<rect x="{layout.left - 8:.0f}" y="-4" width="{layout.wide + 16:.0f}"'
+    clip += f' height="{layout.bottom + 8:.0f}"/>'
+    return f'<clipPath id="inside">{clip}</clipPath>{"".join(parts)}'
+
+
+def _at(layout: Layout, ms: float, y: float) -> str:
+    """Write the attributes of something at a moment."""
+    return f'data-x="{ms!r}" data-y="{y:g}" transform="translate({layout.x(ms):.1f} {y:g})"'
+
+
+def _from(layout: Layout, t1: float, t2: float, least: float = 0) -> str:
+    """Write the attributes of a rectangle that lasts from one time to another."""
+    x, width = layout.x(t1), layout.x(t2) - layout.x(t1)
+    if width < least:
+        x, width = x + (width - least) / 2, least
     return (
-        alt.Chart(axes.values(rows))
-        .transform_calculate(strength="datum.first <= moment ? 1 : 0.25")
-        .mark_point(size=110, filled=True)
-        .encode(
-            x=axes.x("time", bottom=True),
-            y=y,
-            color=colour,
-            shape=alt.Shape("lane:N", scale=axes.palette(_SHAPES), legend=None),
-            opacity=alt.Opacity("strength:Q", scale=None, legend=None),
-            tooltip=axes.tips(text="what", when="when", name="commit", note="note"),
-        )
+        f'data-x="{t1!r}" data-x2="{t2!r}" data-least="{least:g}" x="{x:.1f}" width="{width:.1f}"'
     )
 
 
-def _seen(picture: Picture, first: int, until: int | None) -> str:
-    if first < 0:
-        return "never"
-    start = f"from {picture.moments[first]}"
-    return f"{start} on" if until is None else f"{start} to {until}"
+def _grid(layout: Layout) -> Iterator[str]:
+    for row, label in enumerate(layout.labels):
+        yield _row(layout, label, layout.row_y(row), "row")
+    for kind in layout.lanes:
+        yield _row(layout, kind, layout.lane_y(kind), "lane")
+    box = f'x="{layout.left:.0f}" y="0" width="{layout.wide:.0f}" height="{layout.bottom:.0f}"'
+    yield f'<rect class="frame" {box}/>'
 
 
-def counted(picture: Picture, counts: Counts) -> Any:
-    """Draw counts on the time axis: what is visible, and what happened."""
-    axes = Axes(picture)
-    alt = axes.alt
-    _, high = ends(picture)
-    seen = [
-        {"time": t, "seen": n, "when": time_text(m)}
-        for t, n, m in zip(map(float, picture.moments), counts.seen, picture.moments, strict=True)
-        if t >= picture.first_ms
+def _row(layout: Layout, label: str, y: float, kind: str) -> str:
+    """Draw a row or a lane: its line, and its label, as far as there is room for it."""
+    room = int((layout.left - 14) / 6.2)
+    shown = label if len(label) <= room else f"…{label[1 - room :]}"
+    place = f'x="{layout.left - 8:.0f}" y="{y + 4:g}" text-anchor="end"'
+    line = f'x1="{layout.left:.0f}" x2="{WIDTH - RIGHT}" y1="{y:g}" y2="{y:g}"'
+    text = f'<text class="label" {place} data-text="{escaped(label)}">{escaped(shown)}</text>'
+    return f'<g class="{kind}"><line class="grid" {line}/>{text}</g>'
+
+
+def _moment(picture: Picture, place: int) -> str:
+    return when_text(picture.moments[place])
+
+
+def _fragments(picture: Picture, layout: Layout) -> Iterator[str]:
+    replaced: dict[str, int] = {}
+    for link in picture.links:
+        replaced[link.new] = replaced.get(link.new, 0) + 1
+    heights = tall(picture)
+    for bar, row, by in zip(picture.bars, layout.rows, heights, strict=True):
+        is_seen = 0 <= bar.first <= picture.now <= bar.last
+        life = ""
+        if bar.first >= 0:
+            until = layout.high if bar.until is None else float(bar.until)
+            since = float(picture.moments[bar.first])
+            life = f'<rect class="life" y="-1" height="2" {_from(layout, since, until)}/>'
+        height = _SEEN_HEIGHT * layout.step
+        if by:
+            height = 2 + (0.9 * layout.step - 2) * by[picture.height]
+        box = _from(layout, float(bar.t1), float(bar.t2), 5)
+        y = layout.row_y(row)
+        told = _told(picture, bar, replaced.get(bar.name, 0))
+        state = " seen" if is_seen else " lost" if bar.why == LOST else ""
+        yield (
+            f'<g class="fragment{state}" transform="translate(0 {y:g})" '
+            f'role="img" aria-label="{told}">{life}'
+            f'<rect class="bar" rx="2" y="{-height / 2:.1f}" height="{height:.1f}" {box}/></g>'
+        )
+
+
+def tall(picture: Picture) -> list[dict[str, float]]:
+    """Give the height of each bar by its cells and by its bytes, as a share of the tallest.
+
+    Areas compare as what they stand for, so it is a root.
+    """
+    if not has_heights(picture):
+        return [{} for _ in picture.bars]
+    most = {
+        by: max(getattr(bar, by) or 0 for bar in picture.bars) or 1 for by in ("cells", "bytes")
+    }
+    return [
+        {by: round(math.sqrt((getattr(bar, by) or 0) / most[by]), 3) for by in most}
+        for bar in picture.bars
     ]
-    seen.append(seen[-1] | {"time": high})
-    area = (
-        alt.Chart(axes.values(seen))
-        .mark_area(interpolate="step-after", color=SEEN, opacity=0.55, line={"color": SEEN})
-        .encode(
-            x=axes.x("time", bottom=False),
-            y=alt.Y("seen:Q", title="fragments visible"),
-            tooltip=[alt.Tooltip("when:N"), alt.Tooltip("seen:Q", format=",")],
-        )
-    )
-    colour = alt.Color(
-        "kind:N",
-        scale=axes.palette({"write": SEEN} | {k: COLOURS[k] for k in ("delete", "update")}),
-        legend=alt.Legend(title="commits"),
-    )
-    bars = (
-        alt.Chart(axes.values(_bars(picture, counts)))
-        .mark_rect()
-        .encode(
-            x=axes.x("from", bottom=True),
-            x2="to",
-            y=alt.Y("base:Q", title="commits"),
-            y2="top",
-            color=colour,
-            tooltip=[alt.Tooltip("kind:N"), alt.Tooltip("count:Q", format=",")],
-        )
-    )
-    total = f"{picture.fragments:,} fragments, {picture.commits:,} deletes and updates, counted"
-    return axes.joined(
-        alt.layer(area, axes.now_line(bottom=False)).properties(width=WIDTH, height=240),
-        alt.layer(bars, axes.now_line(bottom=True)).properties(width=WIDTH, height=140),
-        title=f"History of {picture.title}",
-        subtitle=["Above: what an open at each moment sees. Below: what happened.", total],
-    )
 
 
-def _bars(picture: Picture, counts: Counts) -> list[dict[str, Any]]:
-    """Stack a bar for each kind of commit between each two moments."""
+def _told(picture: Picture, bar: Bar, replaced: int) -> str:
+    """Describe a fragment, for hovers and for screen readers."""
+    seen = "no open sees it"
+    if bar.first >= 0:
+        seen = f"opens see it from {_moment(picture, bar.first)} on"
+    if bar.first >= 0 and bar.until is not None:
+        seen = f"opens see it from {_moment(picture, bar.first)} to {when_text(bar.until)}"
+    seen += f": {bar.why}" if bar.why else ""
+    lines = [f"fragment {short_name(bar)}: written {when_text(bar.t1, bar.t2)}", seen]
+    lines += [f"it replaces {count_text(replaced, 'fragment')}"] if replaced else []
+    lines += [f"it holds {bar.holds}"] if bar.holds else []
+    return "&#10;".join(map(escaped, (*lines, bar.name)))
+
+
+def _rules(picture: Picture, layout: Layout) -> Iterator[str]:
+    """Draw a faint line for each delete and update, through the fragments that it touches."""
+    if picture.lanes or picture.counts is not None or len(picture.marks) > MOST_ROWS:
+        return
+    bottom = len(layout.labels) * layout.step
+    for mark in picture.marks:
+        line = f'<line class="rule {mark.kind}" {_at(layout, float(mark.time), 0)}'
+        yield f'{line} y1="0" y2="{bottom:g}"/>'
+
+
+def _links(picture: Picture, layout: Layout) -> Iterator[str]:
+    """Draw a line from each replaced fragment to the one that replaces it."""
+    for time, old, new in links(picture):
+        x, rows = layout.x(time), (layout.rows[old], layout.rows[new])
+        ys = [layout.row_y(row) for row in rows]
+        shown = "" if rows[0] != rows[1] else ' style="display:none"'
+        yield f'<path class="link" d="M{x:.1f} {ys[0]:g}V{ys[1]:g}"{shown}/>'
+
+
+def links(picture: Picture) -> Iterator[tuple[float, int, int]]:
+    """Give the end of each replaced fragment, its place, and that of what replaces it."""
+    place = {bar.name: at for at, bar in enumerate(picture.bars)}
+    for link in picture.links:
+        if link.old in place and link.new in place:
+            old = place[link.old]
+            yield float(picture.bars[old].t2), old, place[link.new]
+
+
+def _spans(picture: Picture, layout: Layout) -> Iterator[str]:
+    for span in picture.spans:
+        y = layout.lane_y(f".{span.kind}")
+        names = f"it names {count_text(len(span.times), 'commit')}"
+        told = "&#10;".join(map(escaped, (span.path, names)))
+        box = _from(layout, float(span.t1), float(span.t2), 6)
+        yield f'<rect class="span" rx="3" y="{y - 3:g}" height="6" {box} aria-label="{told}"/>'
+        for time in span.times[:_MOST_TICKS]:
+            yield f'<path class="named" d="M0-6V6" {_at(layout, float(time), y)}/>'
+
+
+def _marks(picture: Picture, layout: Layout) -> Iterator[str]:
+    if picture.counts is not None:
+        return
+    place = {lane: row for row, lane in enumerate(picture.lanes)}
+    now = picture.moments[picture.now]
+    for mark in (*picture.marks, *picture.changes):
+        y = layout.row_y(place[mark.lane]) if mark.lane else layout.lane_y(mark.kind)
+        # A schema may be far from all data: it stands at the edge, with its own time.
+        time = min(max(float(mark.time), layout.low), layout.high)
+        came = "" if mark.time <= now else " later"
+        yield (
+            f'<path class="mark {mark.kind}{came}" d="{SHAPES[mark.kind]}" '
+            f'{_at(layout, time, y)} role="img" aria-label="{_mark_told(mark)}"/>'
+        )
+
+
+def _mark_told(mark: Mark) -> str:
+    name = () if mark.kind == "tag" else (mark.name,)
+    lines = (mark.text, when_text(mark.time), *mark.notes, *name)
+    return "&#10;".join(map(escaped, lines))
+
+
+def _axis(layout: Layout) -> Iterator[str]:
+    for tick in ticks(layout.low, layout.high, layout.wide / TICK):
+        place = _at(layout, tick.ms, layout.bottom)
+        texts = f'<text y="18">{tick.text}</text><text y="31">{tick.day}</text>'
+        yield f'<g class="tick" {place}><path d="M0 0V5"/>{texts}</g>'
+    title = axis_title(layout.low, layout.high)
+    yield f'<text class="soft" x="0" y="{layout.bottom + 18:g}">{title}</text>'
+
+
+def _counted(picture: Picture, counts: Counts, layout: Layout) -> Iterator[str]:
+    """Draw counts: an area of what opens see, and below it bars of what was committed.
+
+    Both are as wide as the axis from 0 to 1, so that the page only stretches them.
+    """
+    span = layout.high - layout.low
+    xs = [(max(float(m), layout.low) - layout.low) / span for m in picture.moments] + [1.0]
+    most = max(counts.seen) or 1
+    area = [f"M{xs[0]:.5f} {_AREA_HEIGHT}"]
+    for x, following, seen in zip(xs[:-1], xs[1:], counts.seen, strict=True):
+        area.append(f"L{x:.5f} {_AREA_HEIGHT * (1 - 0.92 * seen / most):.1f}H{following:.5f}")
     kinds = {"write": counts.writes, "delete": counts.deletes, "update": counts.updates}
-    bars: list[dict[str, Any]] = []
-    for place, (start, end) in enumerate(pairwise(map(float, picture.moments)), start=1):
-        base = 0
+    top = max(map(sum, zip(*kinds.values(), strict=True))) or 1
+    base = _AREA_HEIGHT + _GAP + _COUNT_HEIGHT
+    bars = []
+    for place, (x, following) in enumerate(pairwise(xs[:-1]), start=1):
+        y = float(base)
         for kind, column in kinds.items():
-            count = column[place]
-            if count and end > picture.first_ms:
-                times = {"from": max(start, float(picture.first_ms)), "to": end}
-                row = {"kind": kind, "count": count, "base": base, "top": base + count}
-                bars.append(times | row)
-                base += count
-    return bars
+            height = _COUNT_HEIGHT * 0.95 * column[place] / top
+            y -= height
+            if height:
+                box = f'x="{x:.5f}" width="{following - x:.5f}" y="{y:.1f}" height="{height:.1f}"'
+                told = escaped(f"{count_text(column[place], kind)} up to {_moment(picture, place)}")
+                bars.append(f'<rect class="count {kind}" {box} aria-label="{told}"/>')
+    stretched = f'transform="translate({layout.left:g} 0) scale({layout.wide:g} 1)"'
+    area_path = f'<path class="area" d="{"".join(area)}V{_AREA_HEIGHT}Z"/>'
+    yield f'<g class="stretch" {stretched}>{area_path}{"".join(bars)}</g>'
+    for text, y in ((f"{most:,} fragments", 14.0), (f"{top:,} commits", base - _COUNT_HEIGHT + 14)):
+        yield f'<text class="peak" x="{layout.left + 6:g}" y="{y:g}">at most {text}</text>'

@@ -37,10 +37,10 @@ TRACEBACK = "CHRONOTILE_TRACEBACK"
 
 EXTRAS = {
     "pyspark": "spark",
-    "altair": "plot",
     "vl_convert": "plot",
     "cryptography": "crypto",
     "tiledb": "engine",
+    "duckdb": "sql",
 }
 """Package -> the extra that installs it."""
 
@@ -158,7 +158,7 @@ def _complaint(error: BaseException) -> Complaint:
             problem = f"expected the package {package}, found none"
             return Complaint("", problem, f"pip install 'chronotile[{EXTRAS[package]}]'", 1)
         case OSError():
-            problem = f"expected to use it, found: {error.strerror or error}"
+            problem = f"expected to read or write it, found: {error.strerror or error}"
             return Complaint(_text(error.filename) or "storage", problem, None, 1)
         case click.Abort() | KeyboardInterrupt():
             return Complaint("", "stopped", None, _STOPPED)
@@ -183,7 +183,7 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
             return Complaint(where, f"expected {name}, found none", hint, status)
         case click.NoSuchOption():
             near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-            problem = f"expected an option of it, found {error.option_name}{near}"
+            problem = f"expected an option of this command, found {error.option_name}{near}"
             return Complaint(where, problem, hint, status)
         case click.BadParameter():
             name = error.param.opts[-1] if error.param else "a parameter"

@@ -155,6 +155,10 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
     except ChronotileError as error:
         return "updated rows", (f"it cannot be read: {error}",)
     note = "the engine does not apply updates: it hides these rows instead"
+    if commit.offset:
+        note = (
+            "the engine does not see this update, because it is in a .con: it shows the old values"
+        )
     return text, (note, *_refusals(commit))
 
 
@@ -174,9 +178,6 @@ _LONGEST = 60
 
 def metadata_words(payload: bytes, where: str) -> str:
     r"""Tell the keys and values of a metadata file.
-
-    Raises:
-        BadFileError: It is damaged.
 
     >>> metadata_words(b"\1\0\0\0a\0\0\1\0\0\0\7\0\0\0" + b"\1\0\0\0b\1", "__meta/x")
     'set a = 7; removed b'
@@ -259,4 +260,10 @@ def change_words(before: Schema, now: Schema) -> str:
             parts.append(f"made {_field(old[name])} {_field(new[name])}")
     labels = [e for e in now.enumeration_files if e not in before.enumeration_files]
     parts += [f"changed the labels of {field_name(name)}" for name, _ in labels]
-    return "; ".join(parts) or "nothing that a commit log shows"
+    if now.in_use != before.in_use and now.in_use:
+        sides = [
+            f"{field_name(field.name)} {raw_to_json(field, least)} to {raw_to_json(field, largest)}"
+            for field, (least, largest) in zip(now.dimensions, now.in_use, strict=False)
+        ]
+        parts.append(f"set the current domain to {', '.join(sides)}")
+    return "; ".join(parts) or "its fields are the same"

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from chronotile.check.commit_files import damage
+from chronotile.check.findings import CODES, KEEP_OR_DROP, TAKEN_OUT
+from chronotile.errors import shell_word
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
 from chronotile.show.operation_words import Operations, name_in
@@ -95,6 +98,7 @@ def _words(
 ) -> tuple[str, str]:
     plural = len(items) > 1
     be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
+    array = shell_word(view.history.array)
     match reason:
         case "in-window":
             return "committed, and inside the window", ""
@@ -109,28 +113,33 @@ def _words(
             return _superseded(because or "", it, its, view, by)
         case "ignored":
             decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
-            why = f"{decider} {its} commit out: the fragment was vacuumed or deleted"
+            gone = "commits out: they were" if plural else "commit out: it was"
+            why = f"{decider} {its} {gone} vacuumed or deleted"
             why = why if by is None else f"{by}: {why}"
-            return why, "if that was not meant, restore the fragment's folder and its .wrt"
+            return why, "nothing, if that was meant; only a backup has the files"
         case "uncommitted" if kind == "fragment":
-            why = f"no commit names {it}: the write is not finished, or never was"
-            return why, "write again; `chronotile vacuum --orphans` clears what is left"
+            what = "these fragments: their writes are" if plural else "this fragment: its write is"
+            why = f"no commit names {what} still running, or {'they' if plural else 'it'} failed"
+            return why, KEEP_OR_DROP.format(array=array)
         case "uncommitted":
-            todo = "the engine passes over it; remove it if it is not yours"
-            return f"{be} no part of an array", todo
+            return f"the engine ignores {it}", ""
         case "missing" if not _stops_an_open(items, view):
             why = f"{its} folder is gone, but {its} .ok is there: the engine passes over {it}"
             return why, "nothing, if the fragment was removed on purpose"
         case "missing":
             engine = "the engine cannot open the array"
             why = f"{its} folder is gone, but {its} commit is there: {engine}"
-            return why, "restore the folder, or let `chronotile repair` take the commit out"
+            return why, CODES["commit-without-fragment"][1].format(array=array)
         case "unreadable" if lacks_key(view.history):
             return f"{be} encrypted, and no key was given", "give --key-file"
         case "unreadable":
-            have = "have" if plural else "has"
-            why = f"{be} damaged or {have} no readable name"
-            return why, "`chronotile check` says what is wrong"
+            if kind in ("delete", "update"):
+                return f"{its} condition cannot be read", TAKEN_OUT.format(array=array)
+            path = items[0].path
+            for item in damage(view.history):
+                if item.path == path:
+                    return item.message, item.hint
+            return f"{be} damaged", CODES["tile-corrupt"][1].format(array=array)
     return reason, ""
 
 
@@ -149,7 +158,7 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
         return why, f"an --end before {moment} sees {it}, until a vacuum by the engine"
     if all(fragment.name != text for fragment in view.fragments):
         why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
-        return why, "`chronotile check` says what is wrong"
+        return why, f"chronotile check {shell_word(view.history.array)} says what is wrong"
     why = f"{because} lists {it}: {its} cells are in {text}, which is seen"
     if not view.history.dense:
         return why, "nothing: no cell is lost, at any time"

@@ -82,10 +82,7 @@ def to_json(
 ) -> dict[str, Any]:
     r"""Give the content of a file as JSON.
 
-    Args:
-        file: The file.
-        schemas: The types of the values, the newest schema first; without one they stay raw.
-        key: The key of an encrypted array, for the tiles in a `.con`.
+    The schemas, the newest first, give the types of values: without one they stay raw.
 
     >>> from chronotile.single_file.decode import parse
     >>> to_json(parse(b"__commits/a.wrt\n", "ign"))
@@ -211,11 +208,7 @@ def schema_of(head: FooterHead, schemas: tuple[Schema, ...]) -> Schema | None:
 def metadata_json(
     file: FragmentMetadataFile, schemas: tuple[Schema, ...], key: bytes | None
 ) -> dict[str, Any]:
-    """Give the content of a `__fragment_metadata.tdb` as JSON.
-
-    Raises:
-        BadFileError: It is damaged, or not of the schema that it names.
-    """
+    """Give the content of a `__fragment_metadata.tdb` as JSON."""
     frame = file.frame
     document = _head(frame.head) | {
         "encrypted": any(tile.encrypted for tile in frame.tiles),

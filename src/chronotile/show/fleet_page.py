@@ -2,24 +2,35 @@
 
 In: the tables of a fleet, and a link for some arrays. Out: HTML: what needs attention first,
 findings by kind, commits over time, size by reason, the slowest opens. Reads nothing, and asks no
-rule: it only shows what the tables say. Works without a script; one filters the list of arrays.
+rule: it only shows what the tables say. A script sorts tables and filters arrays; the page works
+without it.
 """
 
 from __future__ import annotations
 
-import html
+import re
 from collections import Counter
-from importlib import resources
-from string import Template
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 
 from chronotile.check.file_uses import BYTES_OF
-from chronotile.check.findings import CODES, SEVERITIES, count_text, is_unread, number_of
-from chronotile.errors import printable
-from chronotile.format.timestamps import LAST_CALENDAR_MS, time_text
+from chronotile.check.findings import SEVERITIES, count_text, is_unread, number_of
+from chronotile.format.timestamps import LAST_CALENDAR_MS
+from chronotile.show.axes import CALENDAR_FROM
 from chronotile.show.output import size_text
+from chronotile.show.page import (
+    TableCell,
+    escaped,
+    page,
+    reason_colour,
+    resource,
+    swatch,
+    table,
+    when_text,
+)
+from chronotile.show.terminal_fit import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,13 +39,11 @@ if TYPE_CHECKING:
 
 
 ROWS = 40
-"""Arrays of the heat map, and of the list of slow opens."""
+"""Arrays of the strips, and of the list of slow opens."""
 BINS = 48
-"""Columns of the heat map."""
+"""Places on a strip."""
 MOST_ARRAYS = 2000
 """Arrays that the list shows."""
-_WIDTH, _HEIGHT, _ROW = 960, 28, 16
-_CALENDAR_FROM = 100_000_000_000
 
 
 class FleetPage(NamedTuple):
@@ -50,56 +59,66 @@ class FleetPage(NamedTuple):
 
 def to_html(fleet: FleetPage) -> str:
     """Draw the page."""
-    template = (resources.files("chronotile.show") / "fleet_page.html").read_text("utf-8")
     arrays = fleet.tables["arrays"].to_pylist()
     findings = fleet.tables["findings"].to_pylist()
-    return Template(template).substitute(
-        title=_text(f"Fleet report on {fleet.title}"),
-        made=_text(time_text(fleet.made_ms)),
-        summary=_summary(arrays, findings),
-        attention=_attention(arrays, findings, fleet.links),
-        findings=_by_kind(findings),
-        heat=_heat(fleet.tables["commits"], fleet.links),
-        sizes=_sizes(arrays),
-        opens=_opens(arrays, fleet.links),
-        arrays=_arrays(arrays, fleet.links),
+    names = _ShortNames([row["array"] for row in arrays], fleet.links)
+    sections = {
+        "attention": ("What needs attention", _attention(arrays, findings, names)),
+        "findings": ("Findings", _by_kind(findings)),
+        "time": ("Commits over time", _heat(fleet.tables["commits"], names)),
+        "sizes": ("Size by reason", _sizes(arrays)),
+        "opens": ("Slowest opens", _opens(arrays, findings, names)),
+        "arrays": ("Arrays", f"{_FILTER}{_arrays(arrays, names)}"),
+    }
+    links = "".join(f'<a href="#{id_}">{title}</a>' for id_, (title, _) in sections.items())
+    intro = (
+        '<a class="skip" href="#attention">To what needs attention</a>'
+        f'<ul class="facts" aria-label="in short">{_summary(arrays, findings)}</ul>'
+        f'<nav aria-label="sections">{links}</nav>'
+    )
+    main = "".join(
+        f'<section id="{id_}" aria-labelledby="h-{id_}">'
+        f'<h2 id="h-{id_}">{title}</h2>{body}</section>'
+        for id_, (title, body) in sections.items()
+    )
+    return page(
+        f"Fleet report on {fleet.title}",
+        main,
+        made_ms=fleet.made_ms,
+        intro=intro,
+        style=resource("fleet_page.css"),
+        script=resource("fleet_page.js"),
     )
 
 
-def _text(text: object) -> str:
-    return html.escape(printable(str(text)), quote=True)
+_FILTER = '<input id="filter" type="search" placeholder="filter arrays" aria-label="filter arrays">'
 
 
-def _link(array: str, links: Mapping[str, str]) -> str:
-    shown = _text(array)
-    return f'<a href="{_text(links[array])}">{shown}</a>' if array in links else shown
+class _ShortNames:
+    """The names of arrays: below the folder that all share, with a link if there is one."""
 
+    def __init__(self, arrays: Sequence[str], links: Mapping[str, str]) -> None:
+        # Names that sort first and last share what all share.
+        shared = len(arrays) and next(
+            (
+                at
+                for at, pair in enumerate(zip(min(arrays), max(arrays), strict=False))
+                if len({*pair}) > 1
+            ),
+            0,
+        )
+        self._shared, self._links = max(arrays, default="")[:shared].rpartition("/")[0] + "/", links
 
-def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], empty: str) -> str:
-    """Draw a table of HTML cells. Roles say what it is where a phone shows cards."""
-    names = [_text(name) for name in heads]
-    body = "".join(f"<tr role=row>{_cells(names, row)}</tr>" for row in rows)
-    if not body:
-        return f"<p>{_text(empty)}</p>"
-    head = "".join(f"<th scope=col role=columnheader>{name}</th>" for name in names)
-    top = (
-        f"<caption>{_text(caption)}</caption><thead role=rowgroup><tr role=row>{head}</tr></thead>"
-    )
-    label = _text(caption)
-    table = (
-        f'<table role=table aria-label="{label}">{top}<tbody role=rowgroup>{body}</tbody></table>'
-    )
-    return _wide(caption, table)
+    def short(self, array: str) -> str:
+        """Name an array."""
+        return array.removeprefix(self._shared) or array
 
-
-def _cells(names: Sequence[str], row: Sequence[str]) -> str:
-    pairs = zip(names, row, strict=True)
-    return "".join(f'<td role=cell data-head="{name}">{cell}</td>' for name, cell in pairs)
-
-
-def _wide(label: str, body: str) -> str:
-    """Frame what may be wider than the page: a keyboard can scroll it."""
-    return f'<div class=wide tabindex=0 role=group aria-label="{_text(label)}">{body}</div>'
+    def link(self, array: str) -> str:
+        """Write the name, whole on hover."""
+        words = f'title="{escaped(array)}">{escaped(self.short(array))}'
+        if array not in self._links:
+            return f"<span {words}</span>"
+        return f'<a href="{escaped(self._links[array])}" {words}</a>'
 
 
 def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> str:
@@ -109,7 +128,7 @@ def _summary(arrays: list[dict[str, Any]], findings: list[dict[str, Any]]) -> st
     words = [count_text(len(arrays), "array")]
     words += [count_text(counts[severity], severity) for severity in SEVERITIES]
     words += [f"{count_text(closed, 'place')} that could not be read"] if closed else []
-    return "".join(f"<li>{_text(word)}</li>" for word in words)
+    return "".join(f"<li>{escaped(word)}</li>" for word in words)
 
 
 def _number(item: Mapping[str, Any]) -> int:
@@ -126,7 +145,7 @@ def _counted(findings: list[dict[str, Any]], *names: str) -> Counter[Any]:
 
 
 def _attention(
-    arrays: list[dict[str, Any]], findings: list[dict[str, Any]], links: Mapping[str, str]
+    arrays: list[dict[str, Any]], findings: list[dict[str, Any]], names: _ShortNames
 ) -> str:
     """List the arrays with errors and warnings, the worst first, each with what to do."""
     rank = {severity: place for place, severity in enumerate(SEVERITIES)}
@@ -139,76 +158,109 @@ def _attention(
     for array in order[:MOST_ARRAYS]:
         first = worst[array][0]
         others = sum(_number(item) for item in worst[array]) - 1
-        more = f" and {others:,} more" if others else ""
-        mark = f'<span class="{first["severity"]}">{_text(first["severity"])}</span>'
-        what = f"{_text(first['code'])}: {_text(first['message'])}{_text(more)}"
-        rows.append((mark, _link(array, links), what, f"<code>{_text(first['hint'])}</code>"))
+        more = f"; {others:,} more" if others else ""
+        mark = f'<span class="{first["severity"]}">{escaped(first["severity"])}</span>'
+        whole = f"{first['code']}: {first['message']}"
+        what = f'<span title="{escaped(whole)}">{escaped(shortened(whole))}{escaped(more)}</span>'
+        rank_cell = TableCell(mark, rank[first["severity"]])
+        rows.append((rank_cell, names.link(array), what, _hint(first["hint"])))
     heads = ("severity", "array", "what", "what to do")
-    return _table(
-        "Arrays that need attention", heads, rows, f"Nothing in {count_text(len(arrays), 'array')}."
-    )
+    empty = f"Nothing in {count_text(len(arrays), 'array')}."
+    return table("Arrays that need attention", heads, rows, empty=empty)
+
+
+_COMMAND = re.compile(
+    r"chronotile [a-z]+(?: add| remove)?"
+    r"(?: (?:--mode [\w-]+|--[\w-]+|__\w+|'[^']*'|[^\s,;]*/[^\s,;]*[^\s,;:]))+"
+)
+
+
+def _hint(text: str) -> str:
+    """Write a hint, each command in it as code.
+
+    >>> _hint("chronotile vacuum /lake/a --orphans removes it, if <old>")
+    '<code>chronotile vacuum /lake/a --orphans</code> removes it, if &lt;old&gt;'
+    """
+    ends = [0, *(end for found in _COMMAND.finditer(text) for end in found.span()), len(text)]
+    parts = [escaped(text[start:end]) for start, end in pairwise(ends)]
+    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
 
 
 def _by_kind(findings: list[dict[str, Any]]) -> str:
     counts = _counted(findings, "severity", "code")
+    hints = {(item["severity"], item["code"]): item["hint"] for item in reversed(findings)}
     most = max(counts.values(), default=1)
     rows = []
     for (severity, code), count in sorted(
         counts.items(), key=lambda pair: (SEVERITIES.index(pair[0][0]), -pair[1])
     ):
         bar = f'<span class="bar {severity}" style="width:{100 * count / most:.0f}%"></span>'
-        advice = CODES.get(code, ("", ""))[1].replace("{array}", "ARRAY")
-        rows.append((_text(severity), _text(code), f"{count:,}{bar}", _text(advice)))
-    heads = ("severity", "kind", "how many", "what to do")
-    return _table("Findings by severity and kind", heads, rows, "No findings.")
+        rows.append(
+            (
+                TableCell(escaped(severity), SEVERITIES.index(severity)),
+                escaped(code),
+                TableCell(f"{count:,}{bar}", count),
+                _hint(hints[severity, code]),
+            )
+        )
+    heads = ("severity", "kind", "how many", "what to do, for the first of them")
+    return table("Findings by severity and kind", heads, rows, empty="No findings.")
 
 
-def _heat(commits: pa.Table, links: Mapping[str, str]) -> str:
-    """Draw when the busiest arrays were written to: a row each, darker where more happened."""
-    rows = [(array, time) for array, time in _times(commits) if time >= _CALENDAR_FROM]
+def _heat(commits: pa.Table, names: _ShortNames) -> str:
+    """Draw when the busiest arrays were written to: a strip each, stronger where more happened."""
+    rows = [(array, time) for array, time in _times(commits) if time >= CALENDAR_FROM]
     if not rows:
         return "<p>No commits with a date.</p>"
-    low, high = min(time for _, time in rows), max(time for _, time in rows)
+    low, high = _recent(rows), max(time for _, time in rows)
     width = max((high - low + 1) / BINS, 1)
-    counts = Counter((array, int((time - low) // width)) for array, time in rows)
+    # Whatever is older than the strips shares one place before them.
+    counts = Counter((array, max(int((time - low) // width), -1)) for array, time in rows)
     totals = Counter(array for array, _ in rows)
-    chosen = [array for array, _ in totals.most_common(ROWS)]
-    most, cell = max(counts.values()), _WIDTH * 0.72 / BINS
-    left, parts = _WIDTH * 0.28, []
-    for place, array in enumerate(chosen):
-        y = place * _ROW
-        name = f"…{array[-38:]}" if len(array) > 39 else array
-        label = f'<text x="{left - 6:.0f}" y="{y + 12}" text-anchor="end">{_text(name)}</text>'
-        parts.append(f'<a href="{_text(links[array])}">{label}</a>' if array in links else label)
-        for slot in range(BINS):
-            count = counts[array, slot]
-            if count:
-                strength = 0.2 + 0.8 * (count / most) ** 0.5
-                when = time_text(int(low + slot * width))
-                parts.append(
-                    f'<rect x="{left + slot * cell:.1f}" y="{y}" width="{cell - 1:.1f}" '
-                    f'height="{_ROW - 2}" fill-opacity="{strength:.2f}"><title>'
-                    f"{_text(array)}: {count_text(count, 'commit')} from {_text(when)}"
-                    "</title></rect>"
-                )
-    bottom = len(chosen) * _ROW + 14
-    parts.append(f'<text x="{left:.0f}" y="{bottom}">{_text(time_text(low))}</text>')
-    ends = f'<text x="{_WIDTH:.0f}" y="{bottom}" text-anchor="end">{_text(time_text(high))}</text>'
+    chosen = sorted(array for array, _ in totals.most_common(ROWS))
+    most, older = max(counts.values()), any(slot < 0 for _, slot in counts)
+    strips = []
+    for array in chosen:
+        slots = {slot: counts[array, slot] for slot in range(-1, BINS) if counts[array, slot]}
+        cells = []
+        for slot, count in slots.items():
+            strength = 0.25 + 0.75 * (count / most) ** 0.5
+            when = "before" if slot < 0 else f"from {when_text(int(low + slot * width))}"
+            told = escaped(f"{names.short(array)}: {count_text(count, 'commit')} {when}")
+            cells.append(
+                f'<rect x="{slot + 2 if slot >= 0 else 0}" width="0.9" height="1" '
+                f'fill-opacity="{strength:.2f}"><title>{told}</title></rect>'
+            )
+        busiest = max(slots, key=lambda slot: slots[slot])
+        when = "earlier" if busiest < 0 else f"from {when_text(int(low + busiest * width))}"
+        told = f"{count_text(totals[array], 'commit')}, most of them {when}"
+        strips.append(
+            f'<div class="strip">{names.link(array)}<svg viewBox="0 0 {BINS + 2} 1" role="img" '
+            f'preserveAspectRatio="none" aria-label="{escaped(names.short(array))}: {told}">'
+            f"{''.join(cells)}</svg></div>"
+        )
+    first = f"{'earlier | ' if older else ''}{when_text(low)}"
+    ends = f"<span>{escaped(first)}</span><span>{escaped(when_text(high))}</span>"
     label = f"Commits over time of {count_text(len(chosen), 'array')}"
-    words = [
-        (_link(array, links), f"{totals[array]:,}", _text(_busiest(array, counts, low, width)))
-        for array in chosen
-    ]
-    listed = _table("Commits in words", ("array", "commits", "busiest time"), words, "")
-    summary = "<summary>The same in words</summary>"
-    words_below = f'<details aria-label="Commits in words">{summary}{listed}</details>'
-    return _svg(label, bottom + 6, "".join((*parts, ends)), "heat") + words_below
+    left_out = len(totals) - len(chosen)
+    more = f"<p>The busiest {len(chosen):,} of {len(totals):,} arrays.</p>" if left_out else ""
+    strips.append(f'<div class="strip ends"><span></span><div>{ends}</div></div>')
+    return f'<div role="group" aria-label="{label}">{"".join(strips)}</div>{more}'
 
 
-def _busiest(array: str, counts: Counter[tuple[str, int]], low: int, width: float) -> str:
-    slot = max(range(BINS), key=lambda place: counts[array, place])
-    when = time_text(int(low + slot * width))
-    return f"{count_text(counts[array, slot], 'commit')} from {when}"
+def _recent(rows: Sequence[tuple[str, int]]) -> int:
+    """Find where the strips begin: a few old arrays must not squeeze all others.
+
+    >>> _recent([("old", 0), *((f"array {at}", 900 + at) for at in range(6))])
+    900
+    """
+    first, last = min(time for _, time in rows), max(time for _, time in rows)
+    ended: dict[str, int] = {}
+    for array, time in rows:
+        ended[array] = max(time, ended.get(array, 0))
+    since = sorted(ended.values())[len(ended) // 6]
+    low = min(time for array, time in rows if ended[array] >= since)
+    return low if last - low < (last - first) / 4 else first
 
 
 def _times(commits: pa.Table) -> Iterable[tuple[str, int]]:
@@ -229,48 +281,63 @@ def _sizes(arrays: list[dict[str, Any]]) -> str:
         return f"<p>The tables say nothing of sizes: {how}.</p>"
     summed = ((sum(row[name] for row in measured), why) for why, name in BYTES_OF.items())
     sizes = sorted(((size, reason) for size, reason in summed if size), reverse=True)
-    parts, x, total = [], 0.0, sum(size for size, _ in sizes)
-    for number, (size, reason) in enumerate(sizes):
-        width, words = _WIDTH * size / total, f"{reason}: {size_text(size)}"
-        parts.append(
-            f'<g><rect class="area{number % 6}" x="{x:.1f}" y="0" width="{width:.1f}" '
-            f'height="{_HEIGHT}"><title>{_text(words)}</title></rect>'
+    total = sum(size for size, _ in sizes)
+    parts = "".join(
+        f'<i style="flex-grow:{size};background:{reason_colour(reason)}" '
+        f'title="{escaped(f"{reason}: {size_text(size)}")}"></i>'
+        for size, reason in sizes
+    )
+    rows = [
+        (
+            swatch(reason) + escaped(reason),
+            TableCell(size_text(size), size),
+            f"{100 * size / total:.1f} %",
         )
-        if width > 7 * len(words):
-            parts.append(f'<text x="{x + 6:.1f}" y="18">{_text(words)}</text>')
-        parts.append("</g>")
-        x += width
-    rows = [(_text(reason), size_text(size)) for size, reason in sizes]
+        for size, reason in sizes
+    ]
     of = "" if len(measured) == len(arrays) else f", of {len(measured):,} of {len(arrays):,} arrays"
-    listed = _table(f"Bytes by reason{of}", ("why it is there", "bytes"), rows, "")
-    return _svg("Size by reason", _HEIGHT, "".join(parts), "sizes") + listed
+    heads = ("why it is there", "bytes", "share")
+    listed = table(f"Bytes by reason{of}", heads, rows, numbers=(1, 2))
+    return f'<div class="parts" role="img" aria-label="Size by reason">{parts}</div>{listed}'
 
 
-def _opens(arrays: list[dict[str, Any]], links: Mapping[str, str]) -> str:
+_SLOW = ("many-loose-commits", "many-small-fragments", "metadata-unconsolidated")
+"""The findings that make an open slow."""
+
+
+def _opens(arrays: list[dict[str, Any]], findings: list[dict[str, Any]], names: _ShortNames) -> str:
+    """List the arrays whose opens need attention, with what makes them faster."""
+    hints = {item["array"]: item["hint"] for item in findings if item["code"] in _SLOW}
     known = [row for row in arrays if row["engine_open_requests"] is not None]
+    if not known:
+        return "<p>Nothing is known of opens.</p>"
     known.sort(key=lambda row: (-row["engine_open_requests"], row["array"]))
     rows = [
-        (_link(row["array"], links), f"{row['engine_open_requests']:,}", f"{row['fragments']:,}")
-        for row in known[:ROWS]
+        (
+            names.link(row["array"]),
+            TableCell(f"{row['engine_open_requests']:,}", row["engine_open_requests"]),
+            TableCell(f"{row['fragments']:,}", row["fragments"]),
+            _hint(hints[row["array"]]),
+        )
+        for row in known
+        if row["array"] in hints
     ]
-    heads = ("array", "requests of an engine's open", "fragments")
-    return _table("Slowest opens in a bucket", heads, rows, "Nothing is known of opens.")
+    most = count_text(known[0]["engine_open_requests"], "request")
+    empty = f"No open needs attention: none takes more than {most}."
+    heads = ("array", "requests of an engine's open", "fragments", "what makes it faster")
+    return table("Slowest opens in a bucket", heads, rows[:ROWS], empty=empty, numbers=(1, 2))
 
 
-def _arrays(arrays: list[dict[str, Any]], links: Mapping[str, str]) -> str:
-    rows = []
+def _arrays(arrays: list[dict[str, Any]], names: _ShortNames) -> str:
+    rows: list[tuple[str | TableCell, ...]] = []
     for row in arrays[:MOST_ARRAYS]:
-        last = row["last_timestamp"]
-        counts = [f"{row[name] or 0:,}" for name in ("commits", "fragments", "errors", "warnings")]
-        when = "" if last is None else _text(time_text(last))
-        size = row.get("bytes")
-        weight = "" if size is None else size_text(size)
-        rows.append((_link(row["array"], links), weight, *counts, when))
+        last, size = row["last_timestamp"], row.get("bytes")
+        counts = [
+            TableCell(f"{row[name] or 0:,}", row[name] or 0)
+            for name in ("commits", "fragments", "errors", "warnings")
+        ]
+        when = TableCell("" if last is None else escaped(when_text(last)), last or 0)
+        weight = TableCell("" if size is None else size_text(size), -1 if size is None else size)
+        rows.append((names.link(row["array"]), weight, *counts, when))
     heads = ("array", "size", "commits", "fragments", "errors", "warnings", "last commit")
-    return _table("All arrays", heads, rows, "There is no array.")
-
-
-def _svg(label: str, height: float, body: str, name: str) -> str:
-    box = f"0 0 {_WIDTH:.0f} {height:.0f}"
-    role = f'role="img" aria-label="{_text(label)}"'
-    return _wide(f"{label}, picture", f'<svg class="{name}" viewBox="{box}" {role}>{body}</svg>')
+    return table("All arrays", heads, rows, empty="There is no array.", numbers=range(1, 6))

@@ -14,8 +14,7 @@ from typing import Any
 
 from chronotile.check.findings import count_text
 from chronotile.format.kinds import FRAGMENTS
-from chronotile.format.names import is_name
-from chronotile.format.short_ids import uuid_of
+from chronotile.format.names import is_name, uuid_of
 from chronotile.format.timestamps import time_text, to_ms
 from chronotile.show.events import Event
 
@@ -81,8 +80,7 @@ class Operations:
     def events(self, *, undone: bool = True) -> list[Event]:
         """Give one event for each operation, the newest first.
 
-        Args:
-            undone: Also operations that were undone, and the undos of them.
+        `undone`: also operations that were undone, and the undos of them.
         """
         gone = {record["id"] for record in self.records if record["state"] == "undone"}
         return [
@@ -94,11 +92,12 @@ class Operations:
     def _event(self, record: Mapping[str, Any]) -> Event:
         at, id_, state = to_ms(record["time"]), record["id"], record["state"]
         because = self._undone_by.get(id_) if state == "undone" else None
-        names = names_put(record) if state != "undone" and record["command"] != "undo" else ()
-        commits = f", {count_text(len(names), 'commit')}" if names else ""
+        stands = state != "undone" and record["command"] != "undo"
+        put = {path for path in record["put"] if stands and not path.startswith(f"{FRAGMENTS}/")}
+        files = f", {count_text(len(put), 'file')}" if put else ""
         return Event(
             *(id_, record["command"], at, at, self.words(record), (), None, None),
-            *(f"operation {id_}{commits}", None, (), state, state, because, None, id_),
+            *(f"operation {id_}{files}", None, (), state, state, because, None, id_),
         )
 
     def words(self, record: Mapping[str, Any]) -> str:
@@ -149,10 +148,20 @@ class Operations:
                 places = staging if isinstance(staging, list) else [staging]
                 return f"published {', '.join(map(str, places))}"
             case "tag":
-                return f"changed the tag {options.get('name')}"
+                return f"set the tag {options.get('name')}"
+            case "untag":
+                return f"took the tag {options.get('name')} away"
+            case "clone":
+                return f"cloned to {options.get('target')}"
+            case "replicate":
+                return f"copied the {self.noun} with replicate"
+            case "compact":
+                return "merged small fragments"
+            case "erase":
+                return "erased rows"
             case "undo" if str(record["undoes"]) in self._by_id:
                 undone = self._by_id[str(record["undoes"])]
-                return f"took back {_named(undone)}, operation {undone['id']}"
+                return f"undid {_named(undone)}, operation {undone['id']}"
         return f"ran {command}"
 
 

@@ -14,50 +14,48 @@ import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, runtime_checkable
 
 import click
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text as RichText
-from rich.tree import Tree
 
 from chronotile.check.findings import count_text as count_text  # the commands take it from here
 from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import time_text
 from chronotile.show.error_messages import unless_closed
-from chronotile.show.terminal_fit import fit_line, fit_table, map_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rich.style import Style
+    from rich.console import RenderableType
+
+    from chronotile.show.styled import Text as Text
+    from chronotile.show.styled import plain_table as plain_table
 
 _MANY = 200
 _CHUNK = 2000
 """Lines to write at once."""
 _COMPACT = json.JSONEncoder(ensure_ascii=False).encode
-_ANY_WIDTH = 1 << 20
-"""Columns of a pipe: its lines are never cut."""
 
 
-class Text(RichText):
-    r"""Text in a style, with escapes for what cannot be printed.
+def _later(name: str) -> Any:
+    """Load Rich for the first text or table with a style: JSON and plain lines need none."""
 
-    Rich by itself passes escape sequences on, and drops some control characters without a trace.
+    def made(*given: Any, **options: Any) -> Any:
+        from chronotile.show import styled
 
-    >>> Text("a\x1b[2J\r", "bold").append("\u202eb", "red").plain
-    'a\\x1b[2J\\r\\u202eb'
-    """
+        return getattr(styled, name)(*given, **options)
 
-    def __init__(self, text: str = "", style: str | Style = "") -> None:
-        super().__init__(printable(text), style)
+    return made
 
-    def append(self, text: RichText | str, style: str | Style | None = None) -> Text:
-        """Add text behind it."""
-        super().append(printable(text) if isinstance(text, str) else text, style)
-        return self
+
+if not TYPE_CHECKING:
+    Text, plain_table = _later("Text"), _later("plain_table")
+
+
+def _may_be_terminal(stream: TextIO) -> bool:
+    """Return True if a stream is a terminal, or the environment says to take it for one."""
+    forced = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE")
+    return bool(forced) or stream.isatty()
 
 
 class Result(Protocol):
@@ -68,6 +66,23 @@ class Result(Protocol):
 
     def to_text(self) -> Iterable[RenderableType]:
         """Give lines, tables and trees."""
+
+
+class Answer(NamedTuple):
+    """The result of a command that needs no class of its own."""
+
+    json: Any
+    text: Iterable[RenderableType]
+    status: int = 0
+    """The exit status."""
+
+    def to_json(self) -> Any:
+        """Give the document."""
+        return self.json
+
+    def to_text(self) -> Iterable[RenderableType]:
+        """Give the parts of the text."""
+        return self.text
 
 
 @runtime_checkable
@@ -88,6 +103,7 @@ class Streamed(Protocol):
 def emit(report: Result, *, as_json: bool) -> None:
     """Write a report to standard output.
 
+    >>> from chronotile.show.styled import Text
     >>> class Answer:
     ...     def to_json(self): return {"answer": 42}
     ...     def to_text(self): yield Text("42")
@@ -111,36 +127,24 @@ def _emit(report: Result, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(_encodable(json_text(report.to_json())) + "\n")
         return
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if isinstance(report, Streamed):
-        _stream(report, console)
+        _stream(report)
         return
-    if console.is_terminal:
-        for part in report.to_text():
-            _print(_shown(part, console), console)
-        return
-    console = Console(
-        file=sys.stdout, width=_ANY_WIDTH, highlight=False, markup=False, emoji=False, no_color=True
-    )
-    for part in report.to_text():
-        sys.stdout.write(_plain(_shown(part, console), console))
+    from chronotile.show.styled import print_parts
+
+    print_parts(report.to_text())
 
 
-def _print(part: RenderableType, console: Console) -> None:
-    """Print a part of a report to a terminal, whose width it keeps to."""
-    if isinstance(part, RichText):
-        console.print(_hung(fit_line(part, console.width)))
-        return
-    fitted = fit_table(part, console.width) if isinstance(part, Table) else part
-    for one in fitted if isinstance(fitted, list) else [fitted]:
-        console.print(_hung(one) if isinstance(one, RichText) else one)
-
-
-def _stream(report: Streamed, console: Console) -> None:
+def _stream(report: Streamed) -> None:
     """Write lines: through a pager on a terminal, else many at once, or each as it comes."""
-    is_terminal = console.is_terminal
-    colour = is_terminal and console.color_system is not None and not console.no_color
-    lines = report.lines(width=console.width if is_terminal else None, colour=colour)
+    is_terminal, colour, width = False, False, None
+    if _may_be_terminal(sys.stdout):
+        from rich.console import Console
+
+        console = Console(file=sys.stdout)
+        is_terminal, width = console.is_terminal, console.width if console.is_terminal else None
+        colour = is_terminal and console.color_system is not None and not console.no_color
+    lines = report.lines(width=width, colour=colour)
     if report.is_live:
         for line in lines:
             sys.stdout.write(f"{line}\n")
@@ -173,29 +177,6 @@ def _encodable(document: str) -> str:
     return re.sub(r"[^ -~\n]+", lambda found: json.dumps(found.group())[1:-1], document)
 
 
-def _shown(part: RenderableType, console: Console) -> RenderableType:
-    """Escape what cannot be printed in all texts of a part."""
-    match part:
-        case str():
-            return Text(part)
-        case Text():
-            return part
-        case RichText():
-            fresh = Text("", part.style)
-            for segment in part.render(console):
-                fresh.append(segment.text, segment.style)
-            return fresh
-        case Table():
-            return map_cells(part, lambda cell, _: _shown(cell, console))
-        case Tree():
-            part.label = _shown(part.label, console)
-            for child in part.children:
-                _shown(child, console)
-            return part
-    message = f"expected a text, a table or a tree, found {type(part).__name__}"
-    raise TypeError(message)
-
-
 def _document(value: Any, indent: str = "") -> str:
     """Write JSON for people; a long list has one item per line, which is also twice as fast.
 
@@ -216,32 +197,24 @@ def _document(value: Any, indent: str = "") -> str:
     return f"{opened}\n{inner}{between.join(items)}\n{indent}{closed}"
 
 
-def _hung(line: RichText) -> RenderableType:
-    """Keep the indent of a line that is too long and wraps."""
-    indent = len(line.plain) - len(line.plain.lstrip(" "))
-    return Padding(line[indent:], (0, 0, 0, indent)) if indent else line
-
-
-def _plain(part: RenderableType, console: Console) -> str:
-    if isinstance(part, RichText):
-        return f"{part.plain}\n"
-    with console.capture() as capture:
-        console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
-
-
 @contextmanager
-def progress(words: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+def progress(words: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show progress on standard error, if that is a terminal, and clear it at the end.
 
-    Gives a function to call for each thing done; `total` is the number of all, if it is known.
+    Gives a function to call for each thing done; `total` is the number of all, if it is known. A
+    number given to the function is added to the total.
 
     >>> with progress("counting") as step:
     ...     step()
     """
+    if not _may_be_terminal(sys.stderr):
+        yield lambda _=None: None
+        return
+    from rich.console import Console
+
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda: None
+        yield lambda _=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -253,7 +226,14 @@ def progress(words: str, total: int | None = None) -> Iterator[Callable[[], None
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(printable(words), total=total)
-        yield lambda: bar.advance(task)
+
+        def step(more: int | None = None) -> None:
+            if more is None:
+                bar.advance(task)
+            else:
+                bar.update(task, total=(bar.tasks[0].total or 0) + more)
+
+        yield step
 
 
 def size_text(size: int | None) -> str:
@@ -293,12 +273,3 @@ def window_text(start: int, end: int) -> str:
     """
     first = "the start" if start == 0 else time_text(start)
     return f"[{start}, {end}] (from {first} to {time_text(end)})"
-
-
-def plain_table(*headers: str, right: int = 0) -> Table:
-    """Make a table without lines; the first `right` columns are numbers."""
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold dim")
-    table.padding = (0, 2, 0, 0)
-    for at, header in enumerate(headers):
-        table.add_column(header, justify="right" if at < right else "left", overflow="fold")
-    return table

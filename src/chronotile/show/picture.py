@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from chronotile.format.names import uuid_of
 from chronotile.show.events import delete_words, update_words
+from chronotile.show.operation_words import name_in
 from chronotile.show.output import count_text, size_text
 from chronotile.show.story import EventFilter
 from chronotile.visibility.lifelines import lifelines
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.history.commit_table import CommitTable
+    from chronotile.show.operation_words import Operations
     from chronotile.show.story import Story
     from chronotile.visibility.view import Delete, View
 
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 Height: TypeAlias = Literal["cells", "bytes"]
 """What the height of a fragment can go by."""
 
-MOST_FRAGMENTS = 300
+MOST_FRAGMENTS = 1000
 MOST_MARKS = 1000
 """A picture of more than these shows counts."""
 
@@ -63,8 +67,8 @@ class Bar(NamedTuple):
     """The place of the last moment that sees it."""
     until: int | None
     """The last `end` that sees it; None if every later one does."""
-    reason: str
-    because: str | None
+    why: str
+    """Why not every later open sees it, in words; empty if every one does."""
     holds: str
     """Its cells and bytes in words; empty if nobody asked, or they are not known."""
     lane: str = ""
@@ -74,7 +78,7 @@ class Bar(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A delete or an update."""
+    """A delete, an update, a change of schema or metadata, an operation, or a tag."""
 
     name: str
     kind: str
@@ -139,7 +143,7 @@ class Picture:
     commits: int
     """The number of all deletes and updates."""
     changes: tuple[Mark, ...] = ()
-    """Changes of the schema and of the metadata, and operations; their `first` is -1."""
+    """Changes of the schema and of the metadata, operations, tags; their `first` is -1."""
     height: Height = "cells"
     """What the height of a bar goes by."""
     lanes: tuple[str, ...] = ()
@@ -168,7 +172,12 @@ class Picture:
 
 
 def make_picture(
-    story: Story, now: int, facts: Iterable[Mapping[str, Any]] = (), *, height: Height = "cells"
+    story: Story,
+    now: int,
+    facts: Iterable[Mapping[str, Any]] = (),
+    *,
+    height: Height = "cells",
+    tags: Mapping[str, int] = MappingProxyType({}),
 ) -> Picture:
     """Gather what a picture of a history shows.
 
@@ -177,6 +186,7 @@ def make_picture(
         now: The moment that counts as now, in ms.
         facts: Rows of `log.fragments()`, if cells and bytes are to be shown.
         height: What the height of a fragment goes by then.
+        tags: Names of moments, in ms.
     """
     view = story.view
     rules, history = view.rules, view.history
@@ -191,11 +201,14 @@ def make_picture(
     changes |= {line["visible_until"] + 1 for line in lines if line["visible_until"] is not None}
     moments = tuple(sorted(changes))
     holds = {row["name"]: row for row in facts}
+    why = {line["name"]: _why(line, story.facts.operations) for line in lines}
     return Picture(
         array=history.array,
         moments=moments,
         now=bisect_right(moments, now) - 1,
-        bars=tuple(_bar(line, moments, holds) for line in sorted(lines, key=_line_order)),
+        bars=tuple(
+            _bar(line, moments, holds, why[line["name"]]) for line in sorted(lines, key=_line_order)
+        ),
         marks=tuple(_mark(commit, bisect_left(moments, commit.t2)) for commit in commits),
         spans=tuple(_spans(history.table)),
         links=tuple(
@@ -206,7 +219,7 @@ def make_picture(
         counts=None,
         fragments=len(lines),
         commits=len(commits),
-        changes=tuple(_changes(story)),
+        changes=(*_changes(story), *tag_marks(tags)),
         height=height,
     )
 
@@ -223,6 +236,31 @@ def _changes(story: Story) -> Iterable[Mark]:
         yield Mark(event.name, "operation", event.t2 or 0, NEVER_SEEN, event.text, notes)
 
 
+def tag_marks(tags: Mapping[str, int]) -> Iterable[Mark]:
+    """Make a mark for each tag."""
+    for name, time in tags.items():
+        yield Mark(name, "tag", time, NEVER_SEEN, f"tag {name}", ())
+
+
+LOST = "its folder is missing"
+_WHY = {
+    "missing": LOST,
+    "ignored": "an .ign file leaves it out",
+    "uncommitted": "no commit names it: the write did not finish",
+}
+"""Why no open sees a fragment -> the words for it."""
+
+
+def _why(line: Mapping[str, Any], operations: Operations) -> str:
+    """Say why an open does not see a fragment, or does not any more."""
+    because = line["because"]
+    if line["reason"] != "superseded" or because is None:
+        return _WHY.get(line["reason"], "")
+    if operation := operations.of_name.get(name_in(because)):
+        return f"hidden by {operations.phrase(operation)}"
+    return f"replaced by fragment {(uuid_of(because) or because)[:8]}"
+
+
 def _line_order(line: dict[str, Any]) -> tuple[int, int, str]:
     """Order by the end; a fragment that was merged from others comes after them."""
     return line["t2"], -line["t1"], line["name"]
@@ -235,7 +273,10 @@ def _holds(row: Mapping[str, Any]) -> str:
 
 
 def _bar(
-    line: dict[str, Any], moments: tuple[int, ...], holds: Mapping[str, Mapping[str, Any]]
+    line: dict[str, Any],
+    moments: tuple[int, ...],
+    holds: Mapping[str, Mapping[str, Any]],
+    why: str,
 ) -> Bar:
     first, last = NEVER_SEEN, NEVER_SEEN
     if line["visible_from"] is not None:
@@ -243,10 +284,9 @@ def _bar(
         if line["visible_until"] is not None:
             last = bisect_right(moments, line["visible_until"]) - 1
     name, t1, t2, until = (line[key] for key in ("name", "t1", "t2", "visible_until"))
-    reason, because = line["reason"], line["because"]
     held = holds.get(name, {"cells": None, "bytes": None})
     sizes = {key: held[key] for key in ("cells", "bytes")}
-    return Bar(name, t1, t2, first, last, until, reason, because, _holds(held), **sizes)
+    return Bar(name, t1, t2, first, last, until, why, _holds(held), **sizes)
 
 
 def _mark(commit: Delete, first: int) -> Mark:
@@ -322,12 +362,12 @@ def _between(times: Times, moments: Times) -> tuple[int, ...]:
     return tuple(np.diff(_up_to(times, moments), prepend=0).tolist())
 
 
-def draw(picture: Picture, form: str) -> bytes:
-    """Draw a picture as `.html`, `.svg` or `.png`."""
+def draw(picture: Picture, form: str, back: tuple[str, str] | None = None) -> bytes:
+    """Draw a picture as `.html`, `.svg` or `.png`; a page may have a link that leads back."""
     if form == ".html":
         from chronotile.show.timeline_page import to_html
 
-        return to_html(picture).encode()
+        return to_html(picture, back).encode()
     from chronotile.show.chart import to_png, to_svg
 
     return to_png(picture) if form == ".png" else to_svg(picture).encode()

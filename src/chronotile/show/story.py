@@ -28,13 +28,13 @@ from chronotile.show.events import (
     schema_words,
     update_words,
 )
+from chronotile.show.explain_words import lacks_key
 from chronotile.show.operation_words import Operations, name_in
-from chronotile.visibility.explanation import committed_explanations
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from chronotile.history.uri_columns import I64, Mask
     from chronotile.visibility.explanation import Explanation
@@ -109,16 +109,27 @@ class Story:
         self.view, self.facts = view, facts or StoryFacts()
 
     @cached_property
+    def _explained(self) -> Sequence[Explanation]:
+        """Every object, and why it is or is not visible: committed fragments first."""
+        return self.view.explain()
+
+    @cached_property
     def _others(self) -> tuple[Explanation, ...]:
         """Every object but the committed fragments, of which there may be very many."""
-        explained = self.view.explain()
-        return tuple(explained[len(self.view.rules.fragments) :])
+        return tuple(self._explained[len(self.view.rules.fragments) :])
 
     @property
     def fragments(self) -> int:
         """The number of fragments that a commit or a folder names."""
         others = sum(item.kind == "fragment" for item in self._others)
         return len(self.view.rules.fragments) + others
+
+    @property
+    def unreadable(self) -> Counter[str]:
+        """Count the deletes and updates that cannot be read, by kind; none without a key."""
+        items = () if lacks_key(self.view.history) else self._others
+        kinds = ("delete", "update")
+        return Counter(i.kind for i in items if i.kind in kinds and i.reason == "unreadable")
 
     @cached_property
     def _problems(self) -> dict[str, str]:
@@ -172,7 +183,7 @@ class Story:
         places = places if reverse else places[::-1]
         first, size = 0, _FIRST_BATCH
         while first < len(places):
-            items = self._items(places[first : first + size])
+            items = [self._explained[at] for at in places[first : first + size].tolist()]
             if seen:
                 items = [item for item in items if (_kind(item), item.name) not in seen]
             content = self._metadata(items)
@@ -192,11 +203,8 @@ class Story:
         Only where events of all kinds are asked for: one kind alone is told commit by commit. A
         delete or update that is there speaks for its operation, as it knows more.
 
-        Args:
-            window: Which events.
-            reverse: The oldest first.
-            undone: Also operations that were undone, and the undos of them.
-            unfold: Give the events that each operation stands for, too.
+        `undone` gives also operations that were undone, and the undos of them; `unfold` the events
+        that each operation stands for.
         """
         operations = self.operations(window, undone=undone)
         ids = {event.name for event in operations}
@@ -205,7 +213,7 @@ class Story:
             for event in self.events(window, reverse=True):
                 under.setdefault(event.operation or "", []).append(event)
         every = self.events(window, reverse=reverse)
-        others = (self._signed(event) for event in every if event.operation not in ids)
+        others = (self.signed(event) for event in every if event.operation not in ids)
         if reverse:
             operations.reverse()
         both = heapq.merge(others, operations, key=lambda e: e.t2 or 0, reverse=not reverse)
@@ -221,7 +229,7 @@ class Story:
         events = known.events(undone=undone)
         return [event for event in events if event.name not in single and window.holds(event)]
 
-    def _signed(self, event: Event) -> Event:
+    def signed(self, event: Event) -> Event:
         """Add to a delete or update who asked for it, and why."""
         id_ = self.facts.operations.single.get(event.name)
         who = "" if id_ is None else self.facts.operations.who(id_)
@@ -232,7 +240,7 @@ class Story:
 
         A commit that moves from its own file into a `.con` stays the same.
         """
-        items = self._items(self._places(window))
+        items = (self._explained[at] for at in self._places(window).tolist())
         return ((_kind(item), item.name) for item in items if item.reason != "uncommitted")
 
     def _places(self, window: EventFilter) -> I64:
@@ -253,13 +261,6 @@ class Story:
         inside = (t2 >= np.uint64(window.since)) & (t1 <= np.uint64(last))
         order = np.lexsort((place, np.uint64(MAX_TIMESTAMP) - t1, rank, t2))
         return place[order[inside[order]]]
-
-    def _items(self, places: I64) -> list[Explanation]:
-        """Explain the objects at some places."""
-        count = len(self.view.rules.fragments)
-        committed = iter(committed_explanations(self.view, places[places < count]))
-        others = iter([self._others[p - count] for p in places[places >= count].tolist()])
-        return [next(committed if place < count else others) for place in places.tolist()]
 
     def _metadata(self, items: Iterable[Explanation]) -> dict[str, str]:
         """Put the keys and values in files of array metadata into words."""

@@ -1,66 +1,132 @@
 """The picture of a history, as one HTML page with a slider through time.
 
-In: a `Picture`. Out: a page that works offline: it contains the libraries that draw it. The slider
-compares places in the list of moments: a browser cannot compare all times exactly.
+In: a `Picture`. Out: a page that works offline. Its script moves what `chart` drew, and compares
+places in the list of moments: a browser cannot compare all times exactly.
 """
 
 from __future__ import annotations
 
-import html
 import json
-from importlib import resources
-from string import Template
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import printable
-from chronotile.format.timestamps import time_text
-from chronotile.show.axes import WIDTH, ends, has_heights, position, printable_document
-from chronotile.show.chart import bundle, spec_text
+from chronotile.errors import printable, printable_json
+from chronotile.format.timestamps import is_clock_local, now_ms
+from chronotile.show.axes import MONTHS, STEPS, ends, is_calendar, position
+from chronotile.show.chart import (
+    AXIS,
+    MOST_ROWS,
+    RIGHT,
+    SHAPES,
+    SHARED_ROWS,
+    THIN,
+    TICK,
+    WIDTH,
+    drawn,
+    has_heights,
+    layout_of,
+    links,
+    short_name,
+    tall,
+    words,
+)
+from chronotile.show.page import escaped, page, resource, when_text
 
 if TYPE_CHECKING:
-    from chronotile.show.picture import Counts, Picture
+    from chronotile.show.chart import Layout
+    from chronotile.show.picture import Counts, Mark, Picture
+
+_HEIGHT = "The taller a fragment, the more"
 
 
-def to_html(picture: Picture) -> str:
-    """Draw the picture as a page."""
-    template = (resources.files("chronotile.show") / "timeline_page.html").read_text("utf-8")
-    return Template(template).substitute(
-        title=html.escape(printable(f"History of {picture.title}"), quote=False),
-        model=_inert(json.dumps(printable_document(page_model(picture)))),
-        spec=_inert(spec_text(picture, switch=True)),
-        bundle=bundle().replace("</script", "<\\/script"),
+def to_html(picture: Picture, back: tuple[str, str] | None = None) -> str:
+    """Draw the picture as a page, which may have a link that leads back."""
+    layout = layout_of(picture)
+    height = layout.bottom + AXIS
+    # JSON may not end the script element around it.
+    model = printable_json(json.dumps(page_model(picture, layout))).replace("<", "\\u003c")
+    controls, lists = resource("timeline_page.html").split("<!-- the picture -->")
+    chart = (
+        f'<svg id="chart" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'aria-label="the history">{drawn(picture, layout)}</svg>'
+    )
+    script = f'<script id="model" type="application/json">{model}</script>'
+    return page(
+        f"History of {picture.title}",
+        f"{controls}{chart}{_legend(picture)}{lists}{script}",
+        made_ms=now_ms(),
+        intro=f"<p>{escaped(picture.array)}</p>",
+        style=resource("timeline.css") + resource("timeline_page.css"),
+        script=resource("timeline_page.js"),
+        back=back,
     )
 
 
-def page_model(picture: Picture) -> dict[str, Any]:
-    """Gather what the page knows of the history."""
+def _legend(picture: Picture) -> str:
+    keys = [
+        '<i class="swatch" style="background:var(--seen)"></i>visible at this moment',
+        '<i class="swatch" style="background:var(--hidden)"></i>hidden',
+    ]
+    kinds = {mark.kind for mark in (*picture.marks, *picture.changes) if mark.lane}
+    keys += [
+        f'<svg class="key" viewBox="-7 -7 14 14"><path class="mark {kind}" d="{outline}"/></svg>'
+        f"{kind}"
+        for kind, outline in SHAPES.items()
+        if kind in kinds
+    ]
+    told = " ".join(line for line in words(picture) if not line.startswith(_HEIGHT))
+    first = "" if picture.counts is not None else THIN
+    listed = "".join(f"<span>{key}</span>" for key in keys)
+    return (
+        f'<div id="legend">{listed}<p class="soft">{escaped(f"{first} {told}".strip())}</p></div>'
+    )
+
+
+def page_model(picture: Picture, layout: Layout) -> dict[str, Any]:
+    """Gather what the page's script knows of the history."""
     counts = picture.counts
+    low, high = ends(picture)
     return {
         "moments": [
-            {"ms": str(moment), "text": time_text(moment), "x": position(picture, place)}
+            {"ms": str(moment), "text": when_text(moment), "x": position(picture, place)}
             for place, moment in enumerate(picture.moments)
         ],
         "now": picture.now,
-        "ends": list(ends(picture)),
-        "width": WIDTH,
+        "ends": [low, high],
+        "axis": {"steps": STEPS, "months": MONTHS, "calendar": is_calendar(low, high)}
+        | {"local": is_clock_local(), "room": TICK, "right": RIGHT, "left": layout.left},
+        "rows": {"most": SHARED_ROWS, "step": layout.step}
+        | {"share": len(picture.bars) > MOST_ROWS and not picture.lanes},
+        "bottom": layout.bottom,
         "height": picture.height if has_heights(picture) else None,
         "fragments": picture.fragments,
         "bars": [
-            {"name": bar.name, "first": bar.first, "last": bar.last, "holds": bar.holds}
-            for bar in picture.bars
-        ],
-        "marks": [
             {
-                "name": mark.name,
-                "kind": mark.kind,
-                "first": mark.first,
-                "time": time_text(mark.time),
-                "text": mark.text,
-                "note": "; ".join(mark.notes),
+                "name": printable(bar.name),
+                "short": printable(f"{bar.lane}: " if bar.lane else "") + short_name(bar),
+                "when": when_text(bar.t1, bar.t2),
+                "t1": float(bar.t1),
+                "t2": float(bar.t2),
+                "first": bar.first,
+                "last": bar.last,
+                "holds": bar.holds,
+                "tall": height,
             }
-            for mark in picture.marks
+            for bar, height in zip(picture.bars, tall(picture), strict=True)
         ],
+        "links": list(links(picture)),
+        "marks": [_mark(mark) for mark in picture.marks],
         "counts": counts and _sums(counts),
+    }
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    return {
+        "name": printable(mark.name),
+        "kind": mark.kind,
+        "first": mark.first,
+        "time": when_text(mark.time),
+        "text": printable(mark.text),
+        "note": printable("; ".join(mark.notes)),
     }
 
 
@@ -68,8 +134,3 @@ def _sums(counts: Counts) -> list[dict[str, int]]:
     columns = (counts.seen, counts.deletes_in_force, counts.updates_in_force)
     names = ("fragments", "deletes", "updates")
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _inert(document: str) -> str:
-    """Escape JSON, so that it cannot end the script element around it."""
-    return document.replace("<", "\\u003c")

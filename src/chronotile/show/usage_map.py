@@ -1,50 +1,46 @@
 """The picture of what an array's bytes are for: a treemap as SVG, PNG or one HTML page.
 
-In: the rows of `log.usage()`. Out: a picture; reasons hold fragments, which hold fields and parts.
-Vega lays it out. Text from files is escaped here. Knows nothing of how usage is found.
+In: the rows of `log.usage()`. Out: a picture: reasons hold kinds of parts, such as the data of one
+field, which hold fragments. Vega lays it out. Text from files is escaped here. Knows nothing of how
+usage is found.
 """
 
 from __future__ import annotations
 
-import html
+import re
 from collections import defaultdict
 from dataclasses import dataclass
-from importlib import resources
-from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.check.file_uses import REASONS
 from chronotile.errors import printable
+from chronotile.format.names import uuid_of
+from chronotile.format.timestamps import now_ms
 from chronotile.show.chart import vl_convert
 from chronotile.show.output import count_text, size_text
+from chronotile.show.page import (
+    COLOURS,
+    TableCell,
+    escaped,
+    page,
+    plain_style,
+    reason_colour,
+    resource,
+    swatch,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-WIDTH, HEIGHT = 1080, 680
+WIDE, TALL = (1080, 600), (358, 620)
+"""Width and height of the picture, and of the one that a phone shows."""
 _MOST = 150
 """Nodes of one parent that are drawn; smaller ones are drawn as one."""
-
-_COLOURS = dict(
-    zip(
-        REASONS,
-        (
-            "#2166ac",
-            "#e08214",
-            "#737373",
-            "#b2182b",
-            "#762a83",
-            "#1b7837",
-            "#35978f",
-            "#9970ab",
-            "#8c510a",
-        ),
-        strict=True,
-    )
-)
-_SHADES = {"data": 0.82, "offsets": 0.62, "validity": 0.5, "metadata": 0.38}
-"""How strong the colour of a part is; others are as strong as `timestamps` and `deletes`."""
-_SHADE = 0.72
+_SMALLEST = 4000
+"""A node of less than this part of all bytes is too small to be seen."""
+_SHADES = (1.0, 0.16, 0.4)
+"""How strong the colour of a reason is: of its own node, of kinds of parts, of fragments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,81 +72,113 @@ def to_svg(array: str, rows: Sequence[Mapping[str, Any]]) -> str:
     >>> to_svg("lake/sales", [])[:4]
     '<svg'
     """
-    return str(vl_convert().vega_to_svg(_spec(array, rows)))
+    title = {"text": _title(array), "subtitle": _words(rows), "anchor": "start", "fontSize": 15}
+    drawn = _drawn(rows, WIDE, {"title": title, "background": "white", "padding": 8})
+    return plain_style(_MIXED.sub(_mixed, drawn))
 
 
 def to_png(array: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Draw the treemap as PNG, at twice the size for sharp letters."""
-    return bytes(vl_convert().vega_to_png(_spec(array, rows), scale=2))
+    return bytes(vl_convert().svg_to_png(to_svg(array, rows), scale=2))
 
 
 def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]) -> str:
     """Draw the treemap as a page that works offline."""
-    template = (resources.files("chronotile.show") / "usage_map.html").read_text("utf-8")
     cells = (
-        f"<tr><td>{size_text(line.size)}</td><td>{line.files:,}</td>"
-        f'<td><i style="background:{_COLOURS[line.reason]}"></i>{line.reason}</td>'
-        f"<td><code>{_escaped(line.freed_by or '')}</code></td><td>{_escaped(line.lost)}</td></tr>"
+        (
+            TableCell(size_text(line.size), line.size),
+            TableCell(f"{line.files:,}", line.files),
+            swatch(line.reason) + escaped(line.reason),
+            f"<code>{escaped(line.freed_by)}</code>" if line.freed_by else "",
+            escaped(line.lost),
+        )
         for line in lines
     )
-    return Template(template).substitute(
-        title=_escaped(_title(array)),
-        picture=to_svg(array, rows),
-        lines="\n".join(cells),
+    heads = ("bytes", "files", "why", "freed by", "what would be lost")
+    maps = f'<div class="wide-map">{_drawn(rows, WIDE)}</div>'
+    maps += f'<div class="tall-map">{_drawn(rows, TALL)}</div>'
+    listed = table("What the bytes are for", heads, cells, empty="No file.", numbers=(0, 1))
+    return page(
+        _title(array),
+        f'<div id="map">{maps}</div>{listed}<div id="tip" hidden></div>',
+        made_ms=now_ms(),
+        intro=f"<p>{escaped(array)}</p><p>{escaped(_words(rows))}</p>",
+        style=resource("usage_map.css"),
+        script=resource("usage_map.js"),
     )
+
+
+def _words(rows: Sequence[Mapping[str, Any]]) -> str:
+    total = sum(row["bytes"] for row in rows)
+    words = f"{size_text(total)} in {count_text(len(rows), 'file')}"
+    return f"{words}. An area is as large as its bytes: reason, then kind of part, then fragment."
 
 
 def usage_tree(rows: Iterable[Mapping[str, Any]]) -> tuple[Area, ...]:
-    """Arrange the files of an array as a tree: reasons, then fragments, then fields and parts."""
+    """Arrange the files of an array as a tree: reasons, then kinds of parts, then fragments."""
     total = 0
     groups: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         total += row["bytes"]
-        groups[row["reason"]][row["fragment"] or row["path"]].append(row)
+        groups[row["reason"]][_kind(row)].append(row)
     nodes = []
     for reason in REASONS:
-        inside = [_group(name, files, total) for name, files in groups[reason].items()]
+        inside = [_part(kind, files, total) for kind, files in groups[reason].items()]
         size = sum(node.size for node in inside)
         if size:
-            tip: tuple[str, ...] = (f"{reason}: {_share(size, total)}", _count(reason, len(inside)))
-            tip += _freed(row for files in groups[reason].values() for row in files)
-            children = tuple(_few(inside, total, "more"))
+            files = [row for some in groups[reason].values() for row in some]
+            fragments = {row["fragment"] for row in files if row["fragment"]}
+            what = count_text(len(fragments), "fragment") if fragments else ""
+            what = what or count_text(len(files), "file")
+            tip = (f"{reason}: {_share(size, total)}", what, *_freed(files))
+            children = tuple(_few(inside, total, "more parts"))
             nodes.append(Area(label=reason, tip=tip, size=size, kind=reason, children=children))
     return tuple(nodes)
 
 
-def _group(name: str, files: list[Mapping[str, Any]], total: int) -> Area:
-    """Make the node of a fragment with its files, or of a file that is in none."""
+_METADATA = "fragment metadata"
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    """Name the kind of part that a file is: the data of a field, say. Other files stand alone."""
+    if row["fragment"] is None:
+        return str(row["path"])
+    if row["part"] == "metadata":
+        return _METADATA
+    return " ".join(filter(None, (row["field"], row["part"]))) or "other files"
+
+
+def _part(kind: str, files: list[Mapping[str, Any]], total: int) -> Area:
+    """Make the node of a kind of part with its fragments, or of a file that is in none."""
     reason, size = files[0]["reason"], sum(file["bytes"] for file in files)
+    tip: tuple[str, ...] = (f"{kind}: {_share(size, total)}", reason, *_freed(files))
     if files[0]["fragment"] is None:
-        tip = (name, f"{reason}: {_share(size, total)}", *_freed(files))
-        return Area(label=name.rpartition("/")[2], tip=tip, size=size, kind=reason)
-    leaves = []
-    for file in files:
-        what = " ".join(filter(None, (file["field"], file["part"])))
-        label = what or file["path"].rpartition("/")[2]
-        share = _share(file["bytes"], total)
-        tip = (f"{label}: {share}", file["path"], reason, *_freed([file]))
-        kind = f"{reason} {file['part'] or ''}"
-        leaves.append(Area(label=label, tip=tip, size=file["bytes"], kind=kind))
-    tip = (f"fragment {name}", f"{reason}: {_share(size, total)}", *_freed(files))
-    children = tuple(_few(leaves, total, "more files"))
-    return Area(label=name, tip=tip, size=size, kind=reason, children=children)
+        return Area(label=kind.rpartition("/")[2], tip=tip, size=size, kind=reason)
+    tip = (*tip[:1], count_text(len(files), "file"), *tip[1:])
+    leaves = [
+        Area(
+            label=(uuid_of(file["fragment"]) or file["fragment"])[:8],
+            tip=(f"{kind}: {_share(file['bytes'], total)}", file["path"], reason, *_freed([file])),
+            size=file["bytes"],
+            kind=reason,
+        )
+        for file in files
+    ]
+    # Nobody looks for the metadata of one fragment: it is one block.
+    children = () if kind == _METADATA else tuple(_few(leaves, total, "more fragments"))
+    return Area(label=kind, tip=tip, size=size, kind=reason, children=children)
 
 
 def _few(nodes: list[Area], total: int, words: str) -> Iterator[Area]:
-    """Keep the largest nodes, and make all others one."""
+    """Keep the largest nodes, and make all others one: many, or too small to be seen."""
     ordered = sorted(nodes, key=lambda node: -node.size)
-    yield from ordered[:_MOST]
-    if rest := ordered[_MOST:]:
+    seen = [node for node in ordered[:_MOST] if node.size * _SMALLEST >= total]
+    yield from seen
+    if rest := ordered[len(seen) :]:
         size = sum(node.size for node in rest)
-        label = f"{len(rest):,} {words}"
+        label = f"{len(rest):,} {words if seen else words.removeprefix('more ')}"
         tip = (f"{label}: {_share(size, total)}",)
         yield Area(label=label, tip=tip, size=size, kind=rest[0].kind)
-
-
-def _count(reason: str, count: int) -> str:
-    return count_text(count, "fragment" if reason in REASONS[:4] else "file")
 
 
 def _share(size: int, total: int) -> str:
@@ -166,55 +194,36 @@ def _title(array: str) -> str:
     return printable(f"Usage of {'/'.join(array.rstrip('/').split('/')[-2:])}")
 
 
-def _escaped(text: str) -> str:
-    return html.escape(printable(text))
-
-
-def _spec(array: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Write the treemap as a Vega document: Vega lays it out."""
-    total = sum(row["bytes"] for row in rows)
-    words = f"{size_text(total)} in {count_text(len(rows), 'file')}"
-    words += ". An area is as large as its bytes: reason, then fragment, then field and part."
-    tall = "datum.y1 - datum.y0 >= 13"
+def _drawn(
+    rows: Sequence[Mapping[str, Any]], size: tuple[int, int], more: Mapping[str, Any] | None = None
+) -> str:
+    """Let Vega lay out the treemap, with names of colours that a page gives."""
     edges = {name: {"field": name} for name in ("x0", "y0", "x1", "y1")}
     rect = {"x": edges["x0"], "y": edges["y0"], "x2": edges["x1"], "y2": edges["y1"]}
-    rect |= {"fill": {"field": "fill"}, "stroke": {"value": "white"}}
+    rect |= {"fill": {"field": "fill"}, "stroke": {"value": "var(--bg)"}}
     text = {"x": edges["x0"] | {"offset": 4}, "y": edges["y0"] | {"offset": 11}}
-    text |= {"text": {"signal": f"{tall} ? datum.label : ''"}, "fill": {"field": "ink"}}
-    text |= {"limit": {"signal": "max(datum.x1 - datum.x0 - 6, 1)"}, "fontSize": {"value": 11}}
-    tree: dict[str, Any] = {
-        "type": "treemap",
-        "field": "size",
-        "size": [WIDTH, HEIGHT],
-        "padding": 1,
-    }
+    # A label is there as a whole, or its first part is, or none.
+    room = "datum.y1 - datum.y0 >= 14 ? (datum.x1 - datum.x0 - 8) / 6.4 : 0"
+    fits = f"length(datum.label) <= ({room}) ? datum.label"
+    fits += f" : length(datum.name) <= ({room}) ? datum.name : ''"
+    text |= {"text": {"signal": fits}, "fill": {"field": "ink"}, "fontSize": {"value": 11}}
+    tree: dict[str, Any] = {"type": "treemap", "field": "size", "size": list(size), "padding": 1}
     tree |= {"paddingTop": 15, "sort": {"field": "value", "order": "descending"}}
     parents = {"type": "stratify", "key": "id", "parentKey": "parent"}
     shown = {"type": "filter", "expr": "datum.parent !== null"}
     data = {"name": "tree", "values": [*_flat(rows)], "transform": [parents, tree, shown]}
-    return {
+    marks: list[dict[str, Any]] = [
+        {"type": "rect", "encode": {"enter": rect | {"description": {"field": "tip"}}}},
+        {"type": "text", "aria": False, "interactive": False, "encode": {"enter": text}},
+    ]
+    spec: dict[str, Any] = {
         "$schema": "https://vega.github.io/schema/vega/v5.json",
-        "width": WIDTH,
-        "height": HEIGHT,
-        "padding": 4,
-        "background": "white",
-        "title": {"text": _title(array), "subtitle": words, "anchor": "start", "fontSize": 15},
+        "width": size[0],
+        "height": size[1],
         "data": [data],
-        "marks": [
-            {
-                "type": "rect",
-                "from": {"data": "tree"},
-                "encode": {"enter": rect | {"description": {"field": "tip"}}},
-            },
-            {
-                "type": "text",
-                "from": {"data": "tree"},
-                "aria": False,
-                "interactive": False,
-                "encode": {"enter": text},
-            },
-        ],
+        "marks": [mark | {"from": {"data": "tree"}} for mark in marks],
     }
+    return str(vl_convert().vega_to_svg(spec | dict(more or {})))
 
 
 def _flat(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -223,20 +232,26 @@ def _flat(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     waiting = [(node, 0, 0) for node in usage_tree(rows)]
     for number, (node, parent, depth) in enumerate(waiting, start=1):
         waiting += [(child, number, depth + 1) for child in node.children]
-        reason, _, part = node.kind.partition(" ")
-        shade = 1.0 if depth == 0 else 0.3 if node.children else _SHADES.get(part, _SHADE)
+        is_leaf = depth > 0 and not node.children
+        share = _SHADES[2 if is_leaf else depth] * 100
+        colour = reason_colour(node.kind)
         yield {
             "id": number,
             "parent": parent,
             "size": 0 if node.children else node.size,
+            "name": printable(node.label),
             "label": printable(f"{node.label}  {size_text(node.size)}"),
             "tip": "\n".join(map(printable, node.tip)),
-            "fill": _mixed(_COLOURS[reason], shade),
-            "ink": "white" if shade > 0.55 else "#222222",
+            "fill": f"color-mix(in srgb, {colour} {share:.0f}%, var(--bg))",
+            "ink": "var(--fg)" if depth else "var(--bg)",
         }
 
 
-def _mixed(colour: str, shade: float) -> str:
-    """Mix a colour with white: 1 is the colour itself, 0 is white."""
+_MIXED = re.compile(r"color-mix\(in srgb, var\(--([a-z]+)\) (\d+)%, var\(--bg\)\)")
+
+
+def _mixed(found: re.Match[str]) -> str:
+    """Mix a colour of a light page with white, for a picture that stands alone."""
+    colour, shade = COLOURS[found[1]][0], int(found[2]) / 100
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - (255 - part) * shade):02x}" for part in parts)

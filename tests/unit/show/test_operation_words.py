@@ -56,7 +56,8 @@ def record(command: str, **more: Any) -> dict[str, Any]:
             "removed files that no reader needs: 2 files taken out",
         ),
         (record("publish", options={"staging": ["s3://a/b"]}), "published s3://a/b"),
-        (record("tag", options={"name": "good"}), "changed the tag good"),
+        (record("tag", options={"name": "good"}), "set the tag good"),
+        (record("untag", options={"name": "good"}), "took the tag good away"),
         (record("undo", undoes="00000000"), "ran undo"),
         (record("unheard-of"), "ran unheard-of"),
     ],
@@ -73,7 +74,7 @@ def test_an_undo_names_what_it_takes_back() -> None:
     undo = record("undo", id="2b2b2b2b", undoes="1f3a9c02")
     known = Operations([undo, done], noun="group")
     last, first = known.events()
-    assert last.text == f"took back the restore of {WHEN}, operation 1f3a9c02"
+    assert last.text == f"undid the restore of {WHEN}, operation 1f3a9c02"
     assert (first.status, first.because) == ("undone", "2b2b2b2b")
     assert first.text.startswith("restored the group to ")
     assert known.events(undone=False) == []

@@ -18,8 +18,12 @@ from chronotile.format.consolidated_footers import (
     encode_consolidated_footers,
     read_index,
 )
-from chronotile.single_file.decode import ConsolidatedFootersFile, FragmentMetadataFile
-from chronotile.single_file.nearby_schemas import read_schemas
+from chronotile.single_file.decode import (
+    ConsolidatedFootersFile,
+    FragmentMetadataFile,
+    read_schemas,
+)
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,7 +175,7 @@ def test_parse() -> None:
     found = ct.parse(path)
     assert isinstance(found, FragmentMetadataFile)
     assert found == ct.parse(path.read_bytes())
-    schema = read_schemas(str(SPARSE))[0]
+    schema = read_schemas(open_store(str(SPARSE)))[0]
     assert found.decode(schema).footer.domain is not None
     (meta,) = (SPARSE / "__fragment_meta").iterdir()
     held = ct.parse(meta)

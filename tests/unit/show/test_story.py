@@ -8,7 +8,6 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from support.corpus_cases import CASES
 from support.handmade_array import make_sample
@@ -20,7 +19,6 @@ from chronotile.cli.program import main
 from chronotile.errors import ChronotileError
 from chronotile.show.story import EventFilter
 from chronotile.storage.store import open_store
-from chronotile.visibility.explanation import committed_explanations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,15 +29,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def array(tmp_path: Path) -> Path:
     return sample.unpack(tmp_path).array
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_columns_explain_as_rows_do(case: Any) -> None:
-    log = ct.open_log(case.array, key=case.key)
-    for end in (15, 25, None):
-        view = log.view(end=end)
-        count = len(log.rules.fragments)
-        assert committed_explanations(view, np.arange(count)) == list(view.explain()[:count])
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))

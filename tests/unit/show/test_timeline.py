@@ -23,7 +23,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.show import picture as picture_module
-from chronotile.show.chart import to_png, to_svg
+from chronotile.show.chart import layout_of, to_png, to_svg
 from chronotile.show.timeline_page import to_html
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def names(page: Page, selector: str) -> list[str]:
     return found
 
 
-def many(folder: Path, count: int) -> Log:
+def many(folder: Path, count: int, gap: int = 1000) -> Log:
     """An array of many commits, a part of them merged."""
     for name in (SCHEMA, COMMITS, FRAGMENTS):
         (folder / name).mkdir()
     schema = tiles.encode(encode_schema(sample_schema()), version=22)
     (folder / SCHEMA / new_name(START, START, None)).write_bytes(schema)
-    written = [new_name(START + 1000 * at, START + 1000 * at, 22) for at in range(count)]
-    merged = new_name(START, START + 1000 * (count // 2), 22)
+    written = [new_name(START + gap * at, START + gap * at, 22) for at in range(count)]
+    merged = new_name(START, START + gap * (count // 2), 22)
     for name in (*written, merged):
         (folder / FRAGMENTS / name).mkdir()
         (folder / COMMITS / f"{name}.wrt").touch()
@@ -111,7 +111,7 @@ def test_relations_are_drawn(tmp_path: Path) -> None:
     assert {link.new for link in picture.links} <= {bar.name for bar in picture.bars}
     assert sorted(span.kind for span in picture.spans) == ["con", "ign"]
     svg = to_svg(picture)
-    for text in ("delete", "update", ".con", ".ign", "Dotted: a .vac"):
+    for text in ("delete", "update", ".con", ".ign", "Dotted: "):
         assert text in svg
     assert "amount &lt; 3.0" in svg, "what a delete says is on the mark"
 
@@ -128,7 +128,6 @@ def test_the_slider_shows_what_visible_says(
     last = page.evaluate("JSON.parse(document.getElementById('model').textContent).moments.length")
     last -= 1
     assert last >= 1
-    blue = 'path[fill="#2166ac"], rect[fill="#2166ac"]'
     for place in (last, *range(last + 1)):
         page.evaluate("place => showMoment(place)", place)
         moment = page.evaluate("document.body.dataset.moment")
@@ -140,10 +139,7 @@ def test_the_slider_shows_what_visible_says(
         assert sorted(names(page, "#commits")) == sorted(commits)
         sums = page.inner_text("#sums")
         assert sums.startswith(f"{len(wanted)} fragment")
-        page.wait_for_function(
-            "([marks, none]) => (document.querySelectorAll(marks).length > 1) !== none",
-            arg=[f"#chart :is({blue})", not wanted],
-        )
+        assert page.locator("#chart .fragment.seen").count() == len(wanted)
 
 
 def test_the_buttons_and_the_hover(page: Page, tmp_path: Path) -> None:
@@ -162,7 +158,7 @@ def test_the_buttons_and_the_hover(page: Page, tmp_path: Path) -> None:
     page.click("#now")
     assert "as an open now sees it" in page.inner_text("#sums")
     page.locator("#chart path[aria-label*='amount < 3.0']").hover()
-    tip = page.locator("#vg-tooltip-element")
+    tip = page.locator("#tip")
     tip.wait_for(state="visible")
     assert "deleted rows where `amount < 3.0`; also rows where amount is NULL" in tip.inner_text()
 
@@ -185,7 +181,7 @@ def nasty(picture: Picture) -> Picture:
     return replace(
         picture,
         array=f"{NASTY}/{NASTY}",
-        bars=tuple(bar._replace(because=NASTY) for bar in picture.bars),
+        bars=tuple(bar._replace(why=NASTY, holds=NASTY) for bar in picture.bars),
         marks=tuple(mark._replace(text=NASTY, notes=(NASTY, NASTY)) for mark in picture.marks),
         spans=tuple(span._replace(path=NASTY) for span in picture.spans),
         links=tuple(link._replace(path=NASTY) for link in picture.links),
@@ -277,9 +273,9 @@ def test_the_axis_has_dates_and_a_zone_in_every_form(shipped: Path, page: Page) 
     assert "time (UTC)" in drawn
     assert "2024-05-03" in drawn
     for lane in ("schema", "metadata", "delete", "update", ".con", ".ign"):
-        assert drawn.count(f">{lane}<") >= 2, "a lane, and a place in the legend"
+        assert f">{lane}<" in drawn
     open_page(page, shipped)
-    text = page.inner_text("#chart")
+    text = page.inner_text("#plot")
     assert "time (UTC)" in text
     assert "2024-05-03" in text
 
@@ -287,11 +283,10 @@ def test_the_axis_has_dates_and_a_zone_in_every_form(shipped: Path, page: Page) 
 def drawn_heights(svg: str) -> dict[str, float]:
     """Short id of each merged fragment -> how high its bar is drawn."""
     found: dict[str, float] = {}
-    for path in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}path"):
-        name = re.match(r"fragment (\w{8}): written \S+ \S+ UTC to ", path.get("aria-label", ""))
+    for group in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g"):
+        name = re.match(r"fragment (\w{8}): written \S+ \S+ UTC to ", group.get("aria-label", ""))
         if name:
-            ys = [float(y) for _, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", path.get("d", ""))]
-            found[name[1]] = max(ys) - min(ys)
+            found[name[1]] = float(group[-1].get("height", ""))
     return found
 
 
@@ -309,7 +304,7 @@ def test_a_fragment_is_as_high_as_its_cells_or_its_bytes(
         svg, png = tmp_path / f"{by}.svg", tmp_path / f"{by}.png"
         for target in (svg, png):
             assert main(["timeline", str(array), "-o", str(target), "--height", by]) == 0
-        assert f"The thicker a fragment, the more {by} it holds." in svg.read_text()
+        assert f"The taller a fragment, the more {by} it holds." in svg.read_text()
         heights[by] = drawn_heights(svg.read_text())
         # The one that holds more is higher; these two hold more cells, and more bytes, in turn.
         assert sorted(held, key=lambda name: held[name][by]) == sorted(
@@ -332,10 +327,9 @@ def test_a_fragment_is_as_high_as_its_cells_or_its_bytes(
         expected = max(heights[by].values())
         (top,) = (name for name, height in heights[by].items() if height == expected)
         page.wait_for_function(
-            "([top, other]) => ((id) => document.querySelector("
-            "`#chart path[aria-roledescription=bar][aria-label*='${id}']`).getBBox().height)"
-            "(top) > document.querySelector("
-            "`#chart path[aria-roledescription=bar][aria-label*='${other}']`).getBBox().height",
+            "(ids) => { const [top, other] = ids.map((id) => document.querySelector("
+            "`.fragment[aria-label^='fragment ${id}'] .bar`).getBBox().height);"
+            "return top > other; }",
             arg=[top, next(name for name in held if name != top)],
         )
     plain = tmp_path / "plain.html"
@@ -354,16 +348,17 @@ def test_the_slider_lies_above_the_axis(shipped: Path, page: Page) -> None:
         open_page(page, shipped)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         box = page.locator("#slider").bounding_box()
-        frame = page.locator("#chart path.background").first.bounding_box()
+        frame = page.locator("#chart .frame").bounding_box()
         assert box is not None
         assert frame is not None
         assert abs(box["x"] + 8 - frame["x"]) < 4
         assert abs(box["width"] - 16 - frame["width"]) < 6
+        assert 0 <= knob(page)["knob"] <= width - 8, "the knob is on the screen"
     page.locator("#slider").focus()
     page.keyboard.press("Home")
     assert page.inner_text("#moment").startswith("Before the first commit")
     page.keyboard.press("ArrowRight")
-    assert "2024-05-01 09:00:00.000 UTC" in page.inner_text("#moment")
+    assert "2024-05-01 09:00:00 UTC" in page.inner_text("#moment")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -390,8 +385,8 @@ def test_keyboard_and_screen_reader(scheme: str, shipped: Path, page: Page) -> N
             "zoom out",
             "all",
             "cells",
-            "the picture",
             "the end of the window",
+            "the picture",
             "search deletes and updates",
         ]
         assert all(stop.has_ring for stop in stops)
@@ -405,9 +400,7 @@ def test_a_page_prints_black_on_white(shipped: Path, page: Page) -> None:
     assert faint_texts(page, 7) == []
     for hidden in ("#back", "#slider", "#search", "#height"):
         assert not page.locator(hidden).is_visible()
-    assert (
-        page.evaluate("document.querySelector('#chart svg').getBoundingClientRect().right") <= 700
-    )
+    assert page.evaluate("document.querySelector('#chart').getBoundingClientRect().right") <= 700
     pdf = page.pdf(format="A4")
     assert pdf.count(b"/Type /Page\n") == 1
 
@@ -416,7 +409,7 @@ def test_zoom_pan_search_and_dark(shipped: Path, page: Page) -> None:
     page.emulate_media(color_scheme="dark")
     open_page(page, shipped)
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    fill = page.evaluate("getComputedStyle(document.querySelector('#chart svg text')).fill")
+    fill = page.evaluate("getComputedStyle(document.querySelector('#chart text')).fill")
     assert (dark, fill) == ("rgb(22, 22, 22)", "rgb(230, 230, 230)")
     shows = "text => document.querySelector('#chart').textContent.includes(text)"
     page.click("#closer")
@@ -430,6 +423,12 @@ def test_zoom_pan_search_and_dark(shipped: Path, page: Page) -> None:
     page.wait_for_function(shows, arg="2024-05-15")
     page.fill("#search", "REGION == 'test'")
     assert page.locator("#commits li").count() == 1
+    page.fill("#search", "nobody wrote this")
+    assert (
+        page.inner_text("#commits") == "No match for “nobody wrote this” among 3 commits in force."
+    )
+    page.evaluate("showMoment(0)")
+    assert page.inner_text("#commits") == "Nothing is in force at this moment."
 
 
 KNOB = """() => {
@@ -437,7 +436,7 @@ KNOB = """() => {
   const slider = document.getElementById("slider");
   const box = slider.getBoundingClientRect();
   const [low, high, value] = [slider.min, slider.max, slider.value].map(Number);
-  const lines = [...document.querySelectorAll('#chart line[stroke="#1b7837"]')];
+  const lines = [...document.querySelectorAll('#chart .now')];
   return {
     knob: box.left + 8 + (value - low) / (high - low) * (box.width - 16),
     lines: lines.map((line) => line.getBoundingClientRect().left),
@@ -446,7 +445,7 @@ KNOB = """() => {
     moment: model.moments.findIndex((one) => one.ms === document.body.dataset.moment),
     atKnob: model.moments.findLastIndex((one) => one.x === value),
     heading: document.getElementById("moment").textContent,
-    texts: model.moments.map((one) => one.ms),
+    texts: model.moments.map((one) => one.text),
   };
 }"""
 
@@ -456,7 +455,8 @@ def knob(page: Page) -> dict[str, Any]:
     apart = f"(({KNOB})()).lines.every((line) => Math.abs(line - (({KNOB})()).knob) < 3)"
     page.wait_for_function(f"() => (({KNOB})()).away || {apart}")
     found: dict[str, Any] = page.evaluate(KNOB)
-    assert f"(end = {found['texts'][found['moment']]})" in found["heading"]
+    if found["moment"]:
+        assert f"Opened at {found['texts'][found['moment']]}" in found["heading"]
     assert found["away"] == found["heading"].endswith(" what the picture shows")
     if not found["away"]:
         assert found["atKnob"] == found["moment"]
@@ -469,12 +469,12 @@ def test_zooming_keeps_the_chosen_moment_in_place(shipped: Path, page: Page) -> 
         page.click("#whole")
         page.evaluate("place => showMoment(place)", place)
         first = knob(page)
-        for clicks in (1, 1, 22):
+        for clicks in (1, 1, 30):
             for _ in range(clicks):
                 page.click("#closer")
             closer = knob(page)
             assert closer["knob"] == pytest.approx(first["knob"], abs=1)
-        assert closer["wide"] == pytest.approx(first["wide"] / 1e6), "no closer than this"
+        assert closer["wide"] == pytest.approx(20), "no closer than 20 ms"
         page.locator("#plot").focus()
         for key in ("-", "-", "+"):
             page.keyboard.press(key)
@@ -524,7 +524,7 @@ def test_the_wheel_zooms_about_the_pointer(shipped: Path, page: Page) -> None:
     open_page(page, shipped)
     page.evaluate("showMoment(3)")
     first = knob(page)
-    box = page.locator("#chart svg").bounding_box()
+    box = page.locator("#chart").bounding_box()
     assert box is not None
     page.mouse.move(first["knob"], box["y"] + 60)
     page.keyboard.down("Control")
@@ -547,3 +547,61 @@ def test_deletes_of_a_long_history_are_listed(
     open_page(page, shipped)
     page.fill("#search", "amount < 3")
     assert "deleted rows where `amount < 3.0`" in page.inner_text("#commits")
+
+
+def labels(page: Page) -> list[str]:
+    """The labels of the rows that are shown."""
+    shown = (
+        "rows => rows.filter((row) => row.style.display !== 'none').map((row) => row.textContent)"
+    )
+    texts: list[str] = page.eval_on_selector_all("#chart .row", shown)
+    return texts
+
+
+def test_hundreds_of_fragments_share_rows_until_one_zooms(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "array").mkdir()
+    log = many(tmp_path / "array", 300)
+    picture = log.picture(now_ms())
+    assert picture.counts is None
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(picture))
+    assert to_svg(picture).count(" fragments</text>") == len(set(layout_of(picture).rows)) <= 24
+    open_page(page, html)
+    assert sum(int(label.split()[0]) for label in labels(page)) == 301
+    page.evaluate("showMoment(100)")
+    for _ in range(6):
+        page.click("#closer")
+    assert all(re.fullmatch("[0-9a-f]{8}", label) for label in labels(page))
+    assert 1 < len(labels(page)) <= 24
+    page.click("#whole")
+    assert labels(page)[0] == "13 fragments"
+    page.locator("#chart .fragment .bar").first.hover()
+    tip = page.locator("#tip")
+    assert "written 2024-05-01 08:00:00 UTC" in tip.inner_text()
+    assert "in-window" not in page.content()
+
+
+def test_an_event_dense_in_40_ms_gets_ticks(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "array").mkdir()
+    picture = many(tmp_path / "array", 20, gap=2).picture(now_ms())
+    clock = re.compile(r">(\d\d:\d\d:\d\d\.\d{3})<")
+    assert len(set(clock.findall(to_svg(picture)))) >= 4
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(picture))
+    page.set_viewport_size({"width": 390, "height": 800})
+    open_page(page, html)
+    texts = clock.findall(page.inner_html("#axis"))
+    assert len(set(texts)) == len(texts) >= 2
+
+
+def test_tags_and_operations_are_marks(shipped: Path, page: Page) -> None:
+    array = shipped.parent / "array"
+    chronotile.open(array).tag("after-the-load", author="ana", message="all there")
+    assert main(["timeline", str(array), "-o", str(shipped)]) == 0
+    open_page(page, shipped)
+    told = {kind: page.locator(f"#chart .mark.{kind}") for kind in ("tag", "operation")}
+    assert "tag after-the-load" in (told["tag"].last.get_attribute("aria-label") or "")
+    told["operation"].last.hover()
+    assert "ana: all there" in page.inner_text("#tip")
+    told["tag"].first.click()
+    assert knob(page)["heading"].startswith("Opened at 2024-05-1"), "a click chooses its moment"

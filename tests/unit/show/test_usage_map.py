@@ -61,8 +61,50 @@ def test_very_many_files_become_one() -> None:
     rows = [row(f"f{number}", number + 1) for number in range(count)]
     (node,) = usage_tree(rows)
     assert len(node.children) == _MOST + 1
-    assert node.children[-1].label == "500 more"
+    assert node.children[-1].label == "500 more parts"
     assert node.size == sum(one["bytes"] for one in rows)
+
+
+def test_kinds_of_parts_hold_fragments_and_metadata_is_one_block() -> None:
+    names = [f"__{at}_{at}_{at:032x}_22" for at in range(1, 4)]
+    rows = [
+        row(f"__fragments/{name}/{file}", 100, fragment=name, reason="visible", **more)
+        for name in names
+        for file, more in (
+            ("a0.tdb", {"field": "amount", "part": "data"}),
+            ("__fragment_metadata.tdb", {"part": "metadata"}),
+        )
+    ]
+    (visible,) = usage_tree(rows)
+    parts = {part.label: [leaf.label for leaf in part.children] for part in visible.children}
+    assert parts == {"amount data": ["00000000"] * 3, "fragment metadata": []}
+
+
+def drawn_texts(page: Page, selector: str) -> list[str]:
+    texts: list[str] = page.eval_on_selector_all(
+        f"{selector} text", "all => all.map((one) => one.textContent).filter(Boolean)"
+    )
+    return texts
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_and_labels_are_whole_or_none(
+    scheme: str, page: Page, tmp_path: Path
+) -> None:
+    rows = log_of("inside-dense-v22").usage().to_pylist()
+    html = tmp_path / "usage.html"
+    html.write_text(to_html("x/inside-dense", rows, [Line(1, 2, "visible", None, "")]), "utf-8")
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of both
+    for width, shown in ((390, ".tall-map"), (768, ".wide-map"), (1280, ".wide-map")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(html.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert page.locator("#map > div:visible").count() == 1
+        assert not [text for text in drawn_texts(page, shown) if "…" in text]
+        assert any(text.startswith("fragment metadata") for text in drawn_texts(page, shown))
+    fills = "all => all.map((one) => getComputedStyle(one).fill)"
+    colours = page.eval_on_selector_all(".wide-map path[aria-label]", fills)
+    assert len(set(colours)) >= 3, "colours come from the style sheet"
 
 
 def test_areas_are_as_bytes() -> None:
@@ -72,7 +114,7 @@ def test_areas_are_as_bytes() -> None:
     for one in ElementTree.fromstring(svg).iter():
         label, drawn = one.get("aria-label", ""), re.findall(r"[hv](-?[\d.]+)", one.get("d", ""))
         if label.startswith("f"):
-            areas[int(label.split()[0][1:])] = abs(float(drawn[0]) * float(drawn[1]))
+            areas[int(label.partition(":")[0][1:])] = abs(float(drawn[0]) * float(drawn[1]))
     assert sorted(areas) == sorted(sizes)
     for size, area in areas.items():
         assert area / areas[100] == pytest.approx(size / 100, rel=0.1)
