@@ -115,7 +115,7 @@ def _with_options(asked: dict[str, Any], store: Any) -> None:
         done = [
             "expected a change that stands, found",
             "expected a delete or update, found",
-            "found none that stands",
+            "nothing to undo",
         ]
         done += ["expected the name of a tag", "expected the name of a group's tag"]
         # A delete that was taken out for ever.
@@ -135,8 +135,9 @@ if __name__ == "__main__":
         "dataset.publish_members",
         "dataset.tag_members",
         "rows.apply",
+        "rows.compact",
         "rows.counted",
-        "rows.restore_rows",
+        "rows.erase",
         "rows.ways_back",
     ):
         importlib.import_module(f"chronotile.{name}")

@@ -203,4 +203,6 @@ def _plain(value: Any) -> Any:
     """A value that equals itself, NaN too, and that JSON has."""
     if isinstance(value, float) and math.isnan(value):
         return "nan"
+    if isinstance(value, memoryview):
+        return bytes(value).hex()
     return value.decode() if isinstance(value, bytes) else value

@@ -169,7 +169,7 @@ def encode_fragment_metadata(schema: Schema, name: str) -> bytes:
         schema: The array's schema.
         name: The name of its file.
 
-    >>> from chronotile.format.fragment_footer import decode_footer
+    >>> from support.footers import decode_footer
     >>> from chronotile.format.fragment_footer import footer_size
     >>> data = encode_fragment_metadata(sample_schema(), "__1_1_ab")
     >>> size = footer_size(data, len(data), VERSION, None, "sample")

@@ -1,4 +1,4 @@
-"""Servers for the tests, on loopback only: an S3 server, and a proxy that breaks things.
+"""Servers for the tests, on loopback only: S3, Azure, and a proxy that breaks things.
 
 In: nothing, or a plan of faults. Out: endpoints. Each stops with the block that started it;
 the S3 server is a process of its own, which also ends when its parent does.
@@ -6,6 +6,8 @@ the S3 server is a process of its own, which also ends when its parent does.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import http.client
 import os
 import random
@@ -15,9 +17,11 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from email.utils import formatdate
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -112,6 +116,73 @@ def s3_server() -> Iterator[S3Server]:
                 process.kill()
 
 
+AZURE_ACCOUNT = "devstoreaccount1"
+AZURE_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+"""The account of every such server, as its documentation has it: no secret."""
+AZURITE = Path(__file__).parents[2] / "ksy" / "_build" / "node_modules" / ".bin" / "azurite-blob"
+
+
+class AzureServer:
+    """A running server of Azure's blob storage."""
+
+    def __init__(self, port: int) -> None:
+        self.endpoint = f"http://{LOOPBACK}:{port}/{AZURE_ACCOUNT}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Storage options that reach the server."""
+        return {
+            "account_name": AZURE_ACCOUNT,
+            "account_key": AZURE_KEY,
+            "endpoint": self.endpoint,
+        }
+
+    def make_bucket(self, name: str) -> str:
+        """Make a container, as Azure calls a bucket, and give its URI."""
+        date = formatdate(usegmt=True)
+        headers = f"x-ms-date:{date}\nx-ms-version:2021-08-06\n"
+        resource = f"/{AZURE_ACCOUNT}/{AZURE_ACCOUNT}/{name}\nrestype:container"
+        text = "PUT" + "\n" * 12 + headers + resource
+        signed = hmac.digest(base64.b64decode(AZURE_KEY), text.encode(), "sha256")
+        request = urllib.request.Request(
+            f"{self.endpoint}/{name}?restype=container",
+            method="PUT",
+            headers={
+                "x-ms-date": date,
+                "x-ms-version": "2021-08-06",
+                "Authorization": f"SharedKey {AZURE_ACCOUNT}:{base64.b64encode(signed).decode()}",
+                "Content-Length": "0",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=30):
+            return f"az://{name}"
+
+
+@contextmanager
+def azure_server() -> Iterator[AzureServer]:
+    """Run Azurite until the block ends; it keeps everything in memory."""
+    with socket.socket() as free:
+        free.bind((LOOPBACK, 0))
+        port = free.getsockname()[1]
+    node = os.environ.get("CHRONOTILE_NODE", "node")
+    call = [node, str(AZURITE), "--inMemoryPersistence", "--skipApiVersionCheck", "--silent"]
+    call += ["--disableTelemetry", "--blobHost", LOOPBACK, "--blobPort", str(port)]
+    with subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(600):
+                with suppress(OSError), socket.create_connection((LOOPBACK, port), 1):
+                    break
+                if process.poll() is not None:
+                    message = f"Azurite did not start: {' '.join(call)}"
+                    raise RuntimeError(message)
+                time.sleep(0.1)
+            yield AzureServer(port)
+        finally:
+            process.terminate()
+
+
 def random_plan(seed: int, rate: float, faults: tuple[Fault, ...] = FAULTS) -> Plan:
     """Break requests at random, the same ones for the same seed and order."""
     chance, lock = random.Random(seed), threading.Lock()
@@ -139,7 +210,7 @@ def scripted_plan(method: str, *faults: Fault) -> Plan:
 class FaultProxy:
     """A proxy between a client and a server; `plan` says what goes wrong."""
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, handler: type[_ProxyHandler] | None = None) -> None:
         self.upstream = upstream
         self.plan: Plan = lambda *_: "pass"
         self.delay_s = 0.05
@@ -147,7 +218,7 @@ class FaultProxy:
         self.held, self.let_go = threading.Event(), threading.Event()
         """A request is held; the test lets all of them go."""
         self._lock = threading.Lock()
-        self._server = _ProxyServer(self)
+        self._server = _ProxyServer(self, handler or _ProxyHandler)
         host, port = self._server.server_address[:2]
         self.endpoint = f"http://{host!s}:{port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -179,10 +250,10 @@ class FaultProxy:
 class _ProxyServer(ThreadingHTTPServer):
     request_queue_size = 128
 
-    def __init__(self, proxy: FaultProxy) -> None:
+    def __init__(self, proxy: FaultProxy, handler: type[_ProxyHandler]) -> None:
         self.proxy = proxy
         self._open: set[socket.socket] = set()
-        super().__init__((LOOPBACK, 0), _ProxyHandler)
+        super().__init__((LOOPBACK, 0), handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._open.add(request)

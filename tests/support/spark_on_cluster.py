@@ -89,7 +89,7 @@ def kill(root: str, out: str) -> dict[str, Any]:
                 killed.append(min(before))
                 os.kill(killed[0], signal.SIGKILL)
 
-        options = Options(roots=(root,), partition_bytes=60_000)
+        options = Options(roots=(root,))
         summary = run(spark, Job(options=options, out=out), kill_one)
         document: dict[str, Any] = summary.to_json()
         document |= {"before": sorted(before), "killed": killed}
@@ -128,7 +128,7 @@ def freeze(root: str, out: str) -> dict[str, Any]:
     try:
         with session("local-cluster[2,1,1024]", MEMORY | IMPATIENT) as spark:
             spark.sparkContext.setLogLevel("OFF")
-            options = Options(roots=(root,), partition_bytes=60_000)
+            options = Options(roots=(root,))
             document = run(spark, Job(options=options, out=out), stop).to_json()
             document["files"] = sorted(files_of(out))
             release.touch()
@@ -160,14 +160,14 @@ def poison(root: str, out: str) -> dict[str, Any]:
     poisoned = "array-00007"
 
     def die(task: Task) -> Done:
-        if any(array.endswith(poisoned) for array in task.share.arrays):
+        if any(place.uri.endswith(poisoned) for place in task.share.places(task.run)):
             os.kill(os.getpid(), signal.SIGKILL)
         return run_task(task)
 
     replace_run_task(die)
     with session("local-cluster[2,1,1024]", MEMORY) as spark:
         spark.sparkContext.setLogLevel("OFF")
-        options = Options(roots=(root,), partition_bytes=400_000)
+        options = Options(roots=(root,))
         job = Job(options=options, out=out, max_unreadable=read_limit("1"))
         return run(spark, job).to_json()
 

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 
 def stored(folder: Path | str, options: dict[str, str] | None = None) -> pa.Table:
-    """Read a table at its last version."""
+    """Read a table at its last version, under the names of the data source."""
     given = None if options is None else {"allow_http": "true", **options}
-    return DeltaTable(str(folder), storage_options=given).to_pyarrow_table()
+    return as_read(DeltaTable(str(folder), storage_options=given).to_pyarrow_table())
+
+
+def as_read(table: pa.Table) -> pa.Table:
+    """Give a table of a run with the names of the data source, which calls `uri` `array`."""
+    assert "array" not in table.column_names
+    return table.rename_columns(["array" if n == "uri" else n for n in table.column_names])
 
 
 def version(folder: Path | str) -> int:

@@ -74,9 +74,6 @@ def encode_update(node: Condition, values: tuple[UpdateValue, ...]) -> bytes:
 def decode(payload: bytes, where: str = "condition") -> Condition:
     """Read the payload of a delete tile.
 
-    Raises:
-        BadFileError: The bytes are no condition, or more than one.
-
     >>> decode(bytes.fromhex("01030100000061040000000000000003000000")).field
     'a'
     """
@@ -109,9 +106,6 @@ def decode_update(
     payload: bytes, where: str = "update"
 ) -> tuple[Condition, tuple[UpdateValue, ...]]:
     """Read the payload of an update tile.
-
-    Raises:
-        BadFileError: The bytes are no condition with values after it.
 
     >>> node = Compare(field="a", op=Op.LT)
     >>> decode_update(encode_update(node, ()))[0] == node

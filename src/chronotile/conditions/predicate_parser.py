@@ -16,7 +16,6 @@ tighter than comparisons, which need parentheses beside them.
 from __future__ import annotations
 
 import ast
-import difflib
 import itertools
 import math
 import re
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chronotile.conditions.text import CALLS, COMPARABLE_TEXT, WORDS, field_name
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, flatten, member_of
-from chronotile.errors import PredicateError
+from chronotile.errors import PredicateError, did_you_mean
 from chronotile.format import cell_values
 from chronotile.format.datatypes import Datatype
 from chronotile.format.schema import Field, Schema
@@ -418,11 +417,11 @@ class _Parser:
         field = self.schema.field(name)
         if field is not None:
             return field
-        near = difflib.get_close_matches(name, [one.name for one in self.schema.fields], n=1)
-        hint = f"did you mean {near[0]}?" if near else "text needs quotes"
+        hint = did_you_mean(name, [one.name for one in self.schema.fields])
         if name.lower() == "null":
-            hint = "write is null, or None"
-        raise self.fail(f"expected a field of the schema, found {name!r}; {hint}", node)
+            hint = "; write is null, or None"
+        hint = hint or "; text needs quotes"
+        raise self.fail(f"expected a field of the schema, found {name!r}{hint}", node)
 
 
 def _joined(parts: Sequence[Condition], *, any_of: bool) -> Condition:

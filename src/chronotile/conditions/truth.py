@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, fold
+from chronotile.format import arrow_compute as pc
 from chronotile.format.datatypes import Datatype
 
 if TYPE_CHECKING:
@@ -57,14 +57,15 @@ _COMPARISONS = {
     Op.EQ: operator.eq,
     Op.NE: operator.ne,
 }
-_ARROW: dict[Op, Any] = {
-    Op.LT: pc.less,
-    Op.LE: pc.less_equal,
-    Op.GT: pc.greater,
-    Op.GE: pc.greater_equal,
-    Op.EQ: pc.equal,
-    Op.NE: pc.not_equal,
+_ARROW = {
+    Op.LT: "less",
+    Op.LE: "less_equal",
+    Op.GT: "greater",
+    Op.GE: "greater_equal",
+    Op.EQ: "equal",
+    Op.NE: "not_equal",
 }
+"""Comparison -> the function of Arrow."""
 
 
 class Sense(enum.Enum):
@@ -230,7 +231,7 @@ def _bytes(node: Compare, column: Column) -> Mask:
     if node.op.is_set:
         among = pc.is_in(text, value_set=pa.array(node.members, pa.large_binary()))
         return np.asarray(among if node.op is Op.IN else pc.invert(among))
-    truth = _ARROW[node.op](text, pa.scalar(node.value, pa.large_binary()))
+    truth = getattr(pc, _ARROW[node.op])(text, pa.scalar(node.value, pa.large_binary()))
     return np.asarray(pc.fill_null(truth, False))
 
 

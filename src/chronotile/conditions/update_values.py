@@ -6,12 +6,11 @@ their JSON. Knows nothing of conditions, nor that the engine drops these values.
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.predicate_parser import encoded, parse_literal
 from chronotile.conditions.tree import Compare, Op, UpdateValue
-from chronotile.errors import PredicateError
+from chronotile.errors import PredicateError, did_you_mean
 from chronotile.format import cell_values
 
 if TYPE_CHECKING:
@@ -123,8 +122,7 @@ def _at_least_one(values: Iterable[UpdateValue]) -> tuple[UpdateValue, ...]:
 def _known(name: str, schema: Schema) -> Field:
     field = schema.field(name)
     if field is None:
-        near = difflib.get_close_matches(name, [other.name for other in schema.attributes], n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, [other.name for other in schema.attributes])
         raise PredicateError(name, f"expected an attribute of the schema, found {name!r}{hint}")
     return field
 

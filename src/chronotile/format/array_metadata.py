@@ -37,9 +37,6 @@ class MetadataItem(NamedTuple):
 def decode_items(payload: bytes, where: str) -> tuple[MetadataItem, ...]:
     r"""Read the entries of a metadata file, in its own order.
 
-    Raises:
-        BadFileError: It is damaged.
-
     >>> decode_items(b"\1\0\0\0a\1", "__meta/x")
     (MetadataItem(key=b'a', is_removal=True, raw=b'\x01\x00\x00\x00a\x01'),)
     """

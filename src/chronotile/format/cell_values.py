@@ -11,6 +11,8 @@ import math
 import struct
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chronotile.errors import PredicateError
 from chronotile.format.datatypes import Datatype
 from chronotile.format.datetime_values import text_to_ticks, ticks_to_text
@@ -199,13 +201,7 @@ def _scalar(datatype: Datatype, number: float) -> Scalar:
 
 def _shortest(number: float) -> float:
     """Return the decimal of fewest digits that is this 32-bit float, as people type it."""
-    if not math.isfinite(number):
-        return number
-    for digits in range(6, 9):
-        short = float(f"{number:.{digits}g}")
-        if _single(short) == number:
-            return short
-    return float(f"{number:.9g}")
+    return float(str(np.float32(number)))
 
 
 def _single(number: float) -> float | None:

@@ -21,7 +21,6 @@ which `.con` goes and which one stays.
 from __future__ import annotations
 
 import re
-import secrets
 import struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -45,7 +44,8 @@ _VAC_ABSOLUTE = re.compile(rf"(?:[A-Za-z][A-Za-z0-9+.-]*://|/)[^\x00-\x1f\\]*/({
 _KNOWN = tuple(text.encode() for text in (*WRITES, *TILES))
 _WITH_TILE = tuple(text.encode() for text in TILES)
 _HIGHEST = (1 << 128) - 1
-_STRIDE = 1 << 64
+_STRIDE = 1 << 104
+
 
 UriSpan: TypeAlias = tuple[int, int]
 """Start and length of a URI."""
@@ -68,9 +68,6 @@ class ConRecord(NamedTuple):
 
 def decode_con(data: bytes, where: str) -> tuple[ConRecord, ...]:
     r"""Read a consolidated commits file.
-
-    Raises:
-        BadFileError: It is damaged, or ends in the middle of a record.
 
     >>> decode_con(b"__commits/__1_1_ab_22.wrt\n", "a.con")[0].uri
     '__commits/__1_1_ab_22.wrt'
@@ -146,6 +143,21 @@ def cut_line(data: bytes) -> str | None:
         if line.endswith(_WITH_TILE):
             at += 8 + int.from_bytes(data[at : at + 8], "little")
     return None
+
+
+def is_cut_con(data: bytes) -> bool:
+    r"""Tell whether a `.con` ends inside of a record.
+
+    >>> is_cut_con(b"__commits/a.wrt\n"), is_cut_con(b"__commits/a.del\n\x02\0\0\0\0\0\0\0?")
+    (False, True)
+    """
+    uris, _ = salvage_con(data)
+    at, size = uris[-1] if uris else (0, 0)
+    end = at + size + 1
+    if not data[at : at + size].endswith(_WITH_TILE):
+        return data[-1:] != b"\n"
+    head = data[end : end + _U64.size]
+    return len(head) < _U64.size or end + _U64.size + _U64.unpack(head)[0] != len(data)
 
 
 def decode_ign(data: bytes, where: str) -> tuple[str, ...]:
@@ -284,10 +296,7 @@ def rank(path: str) -> tuple[int, str]:
 def later_name(uris: Iterable[str], others: Iterable[str], version: int) -> str:
     """Make the name of a new `.con` or `.ign`: true to its times, later than others.
 
-    Args:
-        uris: The commits that it holds.
-        others: Paths of the `.con` files that it must be later than.
-        version: The format version.
+    It holds the commits `uris`, and must be later than the `.con` files `others`.
 
     >>> u = "00112233445566778899aabbccddeeff"
     >>> name = later_name([f"__commits/__5_6_{u}_22.wrt"], [f"__commits/__1_1_{u}_22.con"], 22)
@@ -300,6 +309,10 @@ def later_name(uris: Iterable[str], others: Iterable[str], version: int) -> str:
 
 def later_name_at(t1: int, t2: int, others: Iterable[str], version: int) -> str:
     """Make the name of a new file of a known range of time, later than others."""
+    import secrets  # reading needs none
+
     low = max((rank(path)[0] for path in others), default=secrets.randbits(127))
-    value = low + 1 + secrets.randbelow(max(min(_STRIDE, _HIGHEST - low), 1))
+    # The first digits differ, while there is room: short ids stay short.
+    stride = max(min(_STRIDE, (_HIGHEST - low) // 1024), 1)
+    value = low + stride + secrets.randbelow(stride)
     return format_name(t1, t2, f"{min(value, _HIGHEST):032x}", version)

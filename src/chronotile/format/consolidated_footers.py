@@ -78,11 +78,7 @@ class FooterIndex(NamedTuple):
 
 
 def read_index(payload: bytes, where: str) -> FooterIndex:
-    """Find the footers in the payload of a `.meta`.
-
-    Raises:
-        BadFileError: It is damaged.
-    """
+    """Find the footers in the payload of a `.meta`."""
     expect(len(payload) >= _COUNT.size, where, 0, "the number of fragments in 4", len(payload))
     (count,) = _COUNT.unpack_from(payload)
     most = (len(payload) - _COUNT.size) // 16
@@ -131,31 +127,16 @@ def _one_by_one(payload: bytes, count: int, where: str) -> FooterIndex:
     return FooterIndex(payload, pa.array(names, pa.string()), np.array(starts, np.int64))
 
 
-def consolidated_footers(payload: bytes, where: str) -> dict[str, bytes]:
-    """Return the footers that a `.meta` holds, by the names of their fragments.
-
-    Raises:
-        BadFileError: It is damaged.
-    """
-    return {item.fragment: item.footer for item in read_index(payload, where).listed()}
-
-
 def encode_consolidated_footers(
     footers: Sequence[tuple[str, bytes]], *, version: int, key: bytes | None = None
 ) -> bytes:
     r"""Write a `.meta` as the engine does, but for compression.
 
-    Args:
-        footers: (name of the fragment, its footer without the length behind it), in order.
-        version: The array's format version.
-        key: The array's 32-byte AES-256 key, if it is encrypted.
-
-    Raises:
-        BadFileError: Something is no footer of a known version.
+    A footer comes with the name of its fragment, and without the length behind it.
 
     >>> written = encode_consolidated_footers([("__1_1_ab_5", b"\5\0\0\0\0\1")], version=22)
-    >>> consolidated_footers(tiles.decode(written, "a.meta").payload, "a.meta")
-    {'__1_1_ab_5': b'\x05\x00\x00\x00\x00\x01'}
+    >>> read_index(tiles.decode(written, "a.meta").payload, "a.meta").names.to_pylist()
+    ['__1_1_ab_5']
     """
     for head, name in {footer[: _COUNT.size]: name for name, footer in footers}.items():
         expect(len(head) == _COUNT.size, name, 0, "a version of 4", len(head))

@@ -32,15 +32,8 @@ _AT_ONCE = 1 << 16
 def decompress(kind: str, data: bytes, size: int, width: int, where: str) -> bytes:
     """Decompress one part.
 
-    Args:
-        kind: Of `COMPRESSORS`.
-        data: The part.
-        size: Bytes that it must have after.
-        width: Bytes of a cell, for RLE, or of a number, for deltas.
-        where: The file, for errors.
-
-    Raises:
-        BadFileError: It is damaged, or of another size.
+    It must have `size` bytes after. `width` is the bytes of a cell, for RLE, or of a number, for
+    deltas.
 
     >>> decompress("gzip", zlib.compress(b"abc"), 3, 1, "a0.tdb")
     b'abc'
@@ -59,11 +52,7 @@ def decompress(kind: str, data: bytes, size: int, width: int, where: str) -> byt
 
 
 def inflate(data: bytes, size: int, where: str) -> bytes:
-    """Open a zlib stream.
-
-    Raises:
-        BadFileError: It is damaged, or of another size.
-    """
+    """Open a zlib stream."""
     inflater = zlib.decompressobj()
     try:
         # One byte more than the stated size is enough to catch a stream that is longer.
@@ -174,15 +163,7 @@ def split_texts(
 ) -> tuple[bytes, int]:
     """Decompress texts that vary in length; give them in a row, and their number.
 
-    Args:
-        kind: `rle` or `dictionary`.
-        metadata: Sizes, and the dictionary.
-        data: Runs of texts, or indices into the dictionary.
-        most: Most bytes to take memory for.
-        where: The file, for errors.
-
-    Raises:
-        BadFileError: They are damaged.
+    Of `rle` the metadata holds sizes, of `dictionary` the dictionary too; `most` bounds the memory.
     """
     if len(metadata) < _HEAD.size:
         raise BadFileError(where, f"expected sizes in {_HEAD.size} bytes, found {len(metadata)}")

@@ -7,7 +7,6 @@ no field of an object.
 from __future__ import annotations
 
 import json
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import BadFileError
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
 def read_json(data: bytes, where: str, what: str) -> dict[str, Any]:
     """Read one JSON object.
 
-    Args:
-        data: The file.
-        where: Names the file in an error.
-        what: What it should be, in words.
-
-    Raises:
-        BadFileError: It is no JSON, no object, or nested too deeply.
+    `what` says what it should be, in words.
 
     >>> read_json(b"[]", "a.json", "a report")
     Traceback (most recent call last):
@@ -37,12 +30,11 @@ def read_json(data: bytes, where: str, what: str) -> dict[str, Any]:
 def read_toml(data: bytes, where: str, what: str) -> dict[str, Any]:
     """Read a TOML file.
 
-    Raises:
-        BadFileError: It is none, or nested too deeply.
-
     >>> read_toml(b"a = 1", "a.toml", "a policy in TOML")
     {'a': 1}
     """
+    import tomllib
+
     return _read(lambda raw: tomllib.loads(raw.decode()), data, where, what)
 
 

@@ -1,8 +1,7 @@
 """Many footers at once: the facts of sparse fragments as columns.
 
 In: footers, as places in one buffer, and their schemas. Out: `FooterColumns`, one for each layout
-of them; a footer that needs a closer look is in none. `KnownFooters` tells which of many footers
-decode. Reads no file.
+of them; a footer that needs a closer look is in none. Reads no file.
 
 Most fragments of an array have one version, one schema and dimensions of whole numbers. Their
 footers are then of one length, with the same numbers in the same places: the rows of one structured
@@ -16,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
+from chronotile.format import arrow_compute as pc
 from chronotile.format.fragment_footer import (
-    FIRST_WITH_SCHEMA_NAME,
     FIRST_WITH_SECTIONS,
     num_flags,
     read_head,
@@ -101,10 +99,8 @@ class FooterColumns(NamedTuple):
 def sparse_columns(spans: FooterSpans, layout_of: LayoutOf) -> Iterator[FooterColumns]:
     """Read facts layout by layout; footers that need a closer look are left out.
 
-    Args:
-        spans: The footers.
-        layout_of: Gives the schema in a file of that name, and its layout; may raise
-            `ChronotileError`.
+    `layout_of` gives the schema in a file of that name, and its layout, or raises
+    `ChronotileError`.
     """
     left = np.flatnonzero(spans.length > 0)
     for _ in range(_MOST_LAYOUTS):
@@ -270,32 +266,3 @@ def _domain_texts(ranges: list[npt.NDArray[Any]]) -> pa.Array:
         low, high = (pa.array(np.ascontiguousarray(side)).cast(pa.string()) for side in pairs.T)
         parts += ["], [" if at else "[[", low, ", ", high]
     return pc.binary_join_element_wise(*parts, "]]", "")
-
-
-class KnownFooters:
-    """Knows that footers decode, as one of the same layout did."""
-
-    def __init__(self) -> None:
-        self._known: set[tuple[int, Marks]] = set()
-        """Length of a footer, and the bytes that decide how it is read."""
-
-    def learn(self, raw: bytes, layout: FooterLayout) -> bool:
-        """Take in a footer that was decoded; return True if its layout is a new one."""
-        decisive = layout.decisive(raw)
-        version = read_head(raw, "footer").version
-        if decisive is None or version < FIRST_WITH_SCHEMA_NAME:
-            return False
-        known = len(raw), tuple((part.start or 0, raw[part]) for part in decisive)
-        if known in self._known or len(self._known) >= _MOST_LAYOUTS:
-            return False
-        self._known.add(known)
-        return True
-
-    def decodes(self, spans: FooterSpans) -> Mask:
-        """Find the footers that are known to decode."""
-        mask = np.zeros(len(spans.length), bool)
-        for length, marks in self._known:
-            rows = np.flatnonzero(spans.length == length)
-            if len(rows):
-                mask[rows[_are_alike(_matrix(spans, rows), marks)]] = True
-        return mask

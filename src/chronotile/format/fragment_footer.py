@@ -236,15 +236,8 @@ class FooterNumbers(NamedTuple):
 def footer_size(tail: bytes, size: int, version: int, schema: Schema | None, where: str) -> int:
     """Count the bytes from the start of the footer to the end of the file.
 
-    Args:
-        tail: The last bytes of the file, eight or more unless it is shorter.
-        size: The size of the file.
-        version: The format version in the fragment's name.
-        schema: The schema of a fragment before version 10.
-        where: The file, for errors.
-
-    Raises:
-        BadFileError: The file is too short for its footer.
+    `tail` is the end of a file of `size` bytes, and the version that in the fragment's name. Only a
+    fragment before version 10 needs its schema.
     """
     if version >= FIRST_WITH_SCHEMA_NAME or (
         schema is not None and any(field.is_var for field in schema.dimensions)
@@ -275,7 +268,6 @@ def read_head(data: bytes, where: str) -> FooterHead:
 
     Raises:
         UnknownVersionError: It is of a version that is not known.
-        BadFileError: This is no footer.
 
     >>> read_head(b"\x05\0\0\0\1\0and more", "a.tdb")
     FooterHead(version=5, schema_name=None, dense=True, is_domain_empty=False, size=6)
@@ -292,19 +284,6 @@ def read_head(data: bytes, where: str) -> FooterHead:
         name = _text(data[12:at], 12, where)
     dense, is_empty = read_flags(data, at, 2, len(data), where)
     return FooterHead(version, name, bool(dense), bool(is_empty), at + 2)
-
-
-def schema_name(data: bytes, version: int, where: str) -> str | None:
-    """Return the name of the schema's file; None if the footer does not name its schema.
-
-    Raises:
-        BadFileError: This is no footer, or not one of the version in the fragment's name.
-    """
-    head = read_head(data, where)
-    if (version >= FIRST_WITH_SCHEMA_NAME) != (head.version >= FIRST_WITH_SCHEMA_NAME):
-        problem = f"expected a footer of version {version}, as its name says, found {head.version}"
-        raise BadFileError(where, problem)
-    return head.schema_name
 
 
 def check_version(version: int, where: str) -> None:
@@ -341,13 +320,7 @@ class FooterLayout:
     def decode(self, data: bytes, where: str, *, bare: bool = False) -> Footer:
         """Read a footer.
 
-        Args:
-            data: All bytes of `footer_size`.
-            where: The file, for errors.
-            bare: True if the length behind it is left out, as in a `.meta`.
-
-        Raises:
-            BadFileError: It is damaged, or not of this schema.
+        A bare one lacks the length behind it, as in a `.meta`.
         """
         head = read_head(data, where)
         version, at = head.version, head.size
@@ -412,12 +385,6 @@ class FooterLayout:
 
         These are its head, its flags, and the types and sizes of its sections. Footers of one
         length that are alike in them decode all alike, if one of them does.
-
-        Args:
-            raw: The footer, without the length behind it.
-
-        Raises:
-            BadFileError: It is damaged.
         """
         if 0 in self._sizes:
             return None
@@ -450,11 +417,7 @@ def num_flags(version: int) -> int:
 
 
 def coordinate_sizes(schema: Schema) -> bytes:
-    """Return the bytes of a coordinate of each dimension; 0 where coordinates vary in length.
-
-    Raises:
-        BadFileError: The schema has coordinates that no engine has.
-    """
+    """Return the bytes of a coordinate of each dimension; 0 where coordinates vary in length."""
     sizes = [0 if f.is_var else f.datatype.size * f.cell_val_num for f in schema.dimensions]
     if any(size == 0 and not f.is_var for size, f in zip(sizes, schema.dimensions, strict=True)):
         raise BadFileError("schema", "expected coordinates of at least 1 byte, found 0")
@@ -468,15 +431,7 @@ def read_box(
 ) -> tuple[tuple[Range, ...], int]:
     """Read the least and the largest coordinates of all dimensions, and where they end.
 
-    Args:
-        data: The bytes that hold them.
-        at: Where they start.
-        end: Where they must have ended.
-        sizes: Of `coordinate_sizes`.
-        where: The file, for errors.
-
-    Raises:
-        BadFileError: They go beyond the end.
+    They start at one byte, and must have ended at another.
     """
     ranges = []
     for size in sizes:
@@ -490,15 +445,6 @@ def read_box(
         ranges.append((data[at : at + least], data[at + least : at + both]))
         at += both
     return tuple(ranges), at
-
-
-def decode_footer(data: bytes, schema: Schema, where: str, *, bare: bool = False) -> Footer:
-    """Read one footer; of many of one schema, one `FooterLayout` reads them faster.
-
-    Raises:
-        BadFileError: It is damaged, or not of this schema.
-    """
-    return FooterLayout(schema).decode(data, where, bare=bare)
 
 
 def cell_files_of(schema: Schema, version: int) -> dict[str, tuple[str, str]]:
@@ -575,10 +521,7 @@ def without_delete_metadata(raw: bytes, footer: Footer, layout: FooterLayout) ->
     A reader then finds every cell of the fragment, whatever deletes were applied when it was
     merged, and passes over the files of the delete metadata.
 
-    Args:
-        raw: The footer as it is stored, without the length behind it.
-        footer: The same, decoded; it has delete metadata.
-        layout: Of its schema.
+    `raw` is the footer without the length behind it; `footer` is the same, decoded.
     """
     numbers = layout.numbers(footer.version, int(footer.has_timestamps), 1)
     end = len(raw) - footer.len_sections

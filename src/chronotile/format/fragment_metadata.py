@@ -5,8 +5,8 @@ In: the bytes of the file, its schema, and the key of an encrypted array. Out: a
 are tiles and which the footer. Reads no file, and takes no name out of one for a path.
 
 The tiles hold lists of numbers, bounds of values, an R-tree and statistics. A fragment may have a
-thousand fields or a million tiles, so lists stay bytes until someone asks for a number. The tests
-hold this module to the spec. Over all tiles, memory is taken for no more payload than the caller's
+thousand fields or a million tiles, so no number is an object of its own. The tests hold
+this module to the spec. Over all tiles, memory is taken for no more payload than the caller's
 ceiling; a tile that several fields point to is opened once.
 """
 
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Sequence
+from array import array
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -44,8 +44,6 @@ from chronotile.format.parsers import FragmentMetadataSpec, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
     from chronotile.format.fragment_footer import Range
     from chronotile.format.schema import Schema
 
@@ -55,43 +53,8 @@ _NUMBER, _TWO = struct.Struct("<Q"), struct.Struct("<QQ")
 _R_TREE, _OLD_R_TREE = struct.Struct("<II"), struct.Struct("<IIBI")
 _LEAST_BODY, _LEAST_PIPELINE, _LARGEST_PIPELINE = 8, 8, 1 << 16
 
-
-class Numbers(Sequence[int]):
-    r"""Unsigned numbers of 64 bits, kept as bytes.
-
-    >>> list(Numbers(b"\7" + bytes(7)))
-    [7]
-    """
-
-    __slots__ = ("raw",)
-
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-
-    def __len__(self) -> int:
-        return len(self.raw) // 8
-
-    @overload
-    def __getitem__(self, at: int) -> int: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[int, ...]: ...
-    def __getitem__(self, at: int | slice) -> int | tuple[int, ...]:
-        found = self.array[at]
-        return tuple(found.tolist()) if isinstance(at, slice) else int(found)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Numbers) and other.raw == self.raw
-
-    def __hash__(self) -> int:
-        return hash(self.raw)
-
-    def __repr__(self) -> str:
-        return f"Numbers({self[:4]}{' and more' if len(self) > 4 else ''})"
-
-    @property
-    def array(self) -> npt.NDArray[np.uint64]:
-        """Give the same as an array that cannot be written."""
-        return np.frombuffer(self.raw, dtype="<u8")
+Numbers: TypeAlias = "array[int]"
+"""Unsigned numbers of 64 bits."""
 
 
 class TileBounds(NamedTuple):
@@ -202,7 +165,6 @@ def frame_metadata(data: bytes, where: str) -> Frame:
 
     Raises:
         UnknownVersionError: The footer is of a version that is not known.
-        BadFileError: There is no footer.
     """
     found, end = _walk(data)
     if len(data) >= LEN_LENGTH:
@@ -258,16 +220,10 @@ def decode_metadata(
 ) -> FragmentMetadata:
     """Read all of a fragment's metadata.
 
-    Args:
-        data: The whole file.
-        schema: The schema that its footer names.
-        where: The file, for errors.
-        key: The array's 32-byte AES-256 key, if it is encrypted.
-        ceiling: Most payload bytes to take memory for, over all tiles.
+    Over all tiles, memory is taken for no more payload than the ceiling.
 
     Raises:
         UnknownVersionError: It is of a version that is not known.
-        BadFileError: It is damaged, or not of this schema.
         KeyNeededError: It is encrypted, and there is no key.
         WrongKeyError: It is encrypted, and the key does not open it.
     """
@@ -288,15 +244,7 @@ def decode_tile_lists(
 ) -> TileLists:
     """Read where each tile of each cell file starts; other tiles of the metadata stay closed.
 
-    Args:
-        data: The whole file.
-        footer: Its footer.
-        schema: The schema that it names.
-        where: The file, for errors.
-        key: The array's 32-byte AES-256 key, if it is encrypted.
-
     Raises:
-        BadFileError: A list is damaged.
         KeyNeededError: It is encrypted, and there is no key.
         WrongKeyError: It is encrypted, and the key does not open it.
     """
@@ -359,12 +307,9 @@ class _Opener:
     def open(self, offset: int) -> tuple[bytes, str]:
         """Open the tile at a byte; give its payload, and its place for errors."""
         if offset not in self._payloads:
-            length = tiles.extent(self._data, offset)
-            if length is None or offset + length > len(self._data):
-                problem = "expected a tile before the footer, found none"
-                raise BadFileError(self._where, problem, offset)
-            tile = self._data[offset : offset + length]
-            payload = tiles.decode(tile, self._where, key=self._key, ceiling=self._left).payload
+            payload = tiles.open_at(
+                self._data, offset, self._where, key=self._key, ceiling=self._left
+            )
             self._left -= len(payload)
             self._payloads[offset] = payload
         return self._payloads[offset], f"{self._where}, payload of the tile at byte {offset}"
@@ -396,7 +341,7 @@ def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTi
         width = widths.get(field.name, 8)
         yield FieldTiles(
             name=field.name,
-            tile_offsets=opener.numbers(footer.ofs_tile_offsets, at) or Numbers(b""),
+            tile_offsets=opener.numbers(footer.ofs_tile_offsets, at) or array("Q"),
             var_tile_offsets=opener.numbers(footer.ofs_var_tile_offsets, at),
             var_tile_sizes=opener.numbers(footer.ofs_var_tile_sizes, at),
             validity_tile_offsets=opener.numbers(footer.ofs_validity_tile_offsets, at),
@@ -411,24 +356,18 @@ def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTi
 
 
 def decode_numbers(payload: bytes, where: str) -> Numbers:
-    """Read a list of numbers: offsets, sizes, sums or null counts.
-
-    Raises:
-        BadFileError: It is longer or shorter than it says.
-    """
+    """Read a list of numbers: offsets, sizes, sums or null counts."""
     expect(len(payload) >= 8, where, 0, "the number of values in 8", len(payload))
     (count,) = _NUMBER.unpack_from(payload)
     left = len(payload) - 8
     expect(count * 8 == left, where, 8, f"{count} values in {8 * count}", left)
-    return Numbers(payload[8:])
+    numbers = array("Q")
+    numbers.frombytes(memoryview(payload)[8:])
+    return numbers
 
 
 def decode_bounds(payload: bytes, width: int | None, where: str) -> TileBounds:
-    """Read the least or largest values of a field, of `width` bytes each; None if they vary.
-
-    Raises:
-        BadFileError: It is longer or shorter than it says, or its parts do not fit.
-    """
+    """Read the least or largest values of a field, of `width` bytes each; None if they vary."""
     expect(len(payload) >= 16, where, 0, "the sizes of bounds in 16", len(payload))
     fixed, var = _TWO.unpack_from(payload)
     left = len(payload) - 16
@@ -446,11 +385,7 @@ def decode_bounds(payload: bytes, width: int | None, where: str) -> TileBounds:
 
 
 def decode_r_tree(payload: bytes, version: int, sizes: bytes, where: str) -> RTree:
-    """Read the R-tree of a footer of that version, with coordinates of `coordinate_sizes`.
-
-    Raises:
-        BadFileError: It is longer or shorter than it says.
-    """
+    """Read the R-tree of a footer of that version, with coordinates of `coordinate_sizes`."""
     head = _R_TREE if version >= 5 else _OLD_R_TREE
     expect(len(payload) >= head.size, where, 0, f"an R-tree of {head.size}", len(payload))
     numbers = head.unpack_from(payload)
@@ -470,11 +405,7 @@ def decode_r_tree(payload: bytes, version: int, sizes: bytes, where: str) -> RTr
 
 
 def decode_statistics(payload: bytes, count: int, where: str) -> tuple[FieldStatistics, ...]:
-    """Read the figures of each of the footer's fields over all of the fragment.
-
-    Raises:
-        BadFileError: It is longer or shorter than it says.
-    """
+    """Read the figures of each of the footer's fields over all of the fragment."""
     tree = parse(FragmentMetadataSpec.FragmentStatistics, where, payload, count)
     return tuple(FieldStatistics(f.least, f.largest, f.sum, f.num_nulls) for f in tree.fields)
 

@@ -35,7 +35,7 @@ class FragmentSize(NamedTuple):
     cells: int
 
 
-class _Axis(NamedTuple):
+class Axis(NamedTuple):
     """A dimension of a dense array."""
 
     code: str
@@ -51,7 +51,7 @@ class FragmentMeasure:
     def __init__(self, schema: Schema) -> None:
         self._capacity = schema.capacity
         self._dimensions = schema.dimensions
-        self._axes: tuple[_Axis, ...] | None = None
+        self._axes: tuple[Axis, ...] | None = None
 
     def measure(self, footer: Footer, where: str) -> FragmentSize:
         """Count the tiles and cells of a fragment by its footer.
@@ -79,7 +79,7 @@ class FragmentMeasure:
         if footer.domain is None:
             return 0
         if self._axes is None:
-            self._axes = tuple(_axis(field, where) for field in self._dimensions)
+            self._axes = tuple(axis_of(field, where) for field in self._dimensions)
         tiles = 1
         for field, axis, (low, high) in zip(
             self._dimensions, self._axes, footer.domain, strict=True
@@ -108,7 +108,12 @@ def domain_text(footer: Footer, schema: Schema) -> str | None:
     return json.dumps(domain_values(footer.domain, schema.dimensions), ensure_ascii=False)
 
 
-def _axis(field: Field, where: str) -> _Axis:
+def axis_of(field: Field, where: str) -> Axis:
+    """Describe a dimension of a dense array.
+
+    Raises:
+        BadFileError: It does not count in whole numbers, or has no domain.
+    """
     code, size = field.datatype.code, field.cell_size
     if code is None or size is None or field.datatype.is_float or len(field.domain) != 2 * size:
         problem = f"expected dimension {field.name!r} of a dense array to count in whole numbers"
@@ -120,4 +125,4 @@ def _axis(field: Field, where: str) -> _Axis:
     if first > last or extent < 1:
         problem = f"expected dimension {field.name!r} of a dense array to have a domain and tiles"
         raise BadFileError(where, f"{problem}, found {first} to {last}, in tiles of {extent}")
-    return _Axis(f"<{code}", first, last, extent)
+    return Axis(f"<{code}", first, last, extent)

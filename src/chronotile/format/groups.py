@@ -65,9 +65,6 @@ class GroupDetails(NamedTuple):
 def decode_details(payload: bytes, where: str) -> GroupDetails:
     r"""Read the payload of a details file.
 
-    Raises:
-        BadFileError: It is damaged.
-
     >>> decode_details(b"\2\0\0\0" + bytes(8), "__group/x")
     GroupDetails(version=2, entries=())
     """
@@ -183,11 +180,7 @@ def encode_details(
 ) -> bytes:
     """Write a details file as the engine does, but for compression.
 
-    Args:
-        entries: The members, in order.
-        format_version: Of the tile: the group's format version.
-        key: The 32-byte AES-256 key, if the group is encrypted.
-        version: Of the details; version 1 knows no deletions.
+    `format_version` is that of the tile; version 1 of the details knows no deletions.
 
     >>> entry = GroupEntry("a", "first", "array", is_relative=True)
     >>> written = encode_details([entry], format_version=22)

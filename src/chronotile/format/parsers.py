@@ -95,14 +95,11 @@ def parse(spec: Any, where: str, data: bytes, *params: object, whole: bool = Tru
         params: The parameters of the spec, if it has any.
         whole: True if bytes left over are an error.
 
-    Raises:
-        BadFileError: The bytes do not fit the spec.
-
     >>> parse(IgnoreFileSpec, "a.ign", b"__commits/__1_1_ab_22.wrt\n").entries[0].uri
     '__commits/__1_1_ab_22.wrt'
     >>> parse(IgnoreFileSpec, "a.ign", b"__comm")
     Traceback (most recent call last):
-    chronotile.errors.BadFileError: a.ign: at byte 6: expected an end of line, found the end
+    chronotile.errors.BadFileError: a.ign: at byte 6: expected an end of line, found the file's end
     """
     try:
         tree = spec(*params, KaitaiStream(BytesIO(data)))
@@ -120,9 +117,6 @@ def trace(spec: Any, where: str, data: bytes, *params: object) -> tuple[FieldSpa
 
     The parsers that record positions are a second set, loaded only here. Lazy instances of a spec
     are left out.
-
-    Raises:
-        BadFileError: The bytes do not fit the spec.
 
     >>> trace(IgnoreFileSpec, "a.ign", b"a.wrt\nb.wrt\n")[1]
     FieldSpan(path='entries[1].uri', start=6, end=12, value='b.wrt')
@@ -166,7 +160,7 @@ def _bad_file(where: str, cause: Exception) -> BadFileError:
 def _problem(cause: Exception, structs: list[Any]) -> str:
     match cause:
         case NoTerminatorFoundError():
-            return "expected an end of line, found the end"
+            return "expected an end of line, found the file's end"
         case EndOfStreamError():
             return f"expected {cause.bytes_needed} bytes, found {cause.bytes_available}"
         case ValidationFailedError():
@@ -205,10 +199,10 @@ def _expected(cause: Any) -> str:
     return "to be as the spec demands"
 
 
-def _short(value: object, limit: int = 60) -> str:
+def _short(value: object) -> str:
     if isinstance(value, bytes | str):
-        head = repr(value[:limit])
-        return head if len(value) <= limit else f"{head} and {len(value) - limit} more"
+        head = repr(value[:60])
+        return head if len(value) <= 60 else f"{head} and {len(value) - 60} more"
     return repr(value)
 
 

@@ -6,6 +6,7 @@ labels and filters, and whether the array is dense. Reads no other part of the s
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,8 @@ class Schema:
     """Of the times of cells, and of dimensions without filters of their own."""
     offsets_filters: tuple[Filter, ...] = ()
     validity_filters: tuple[Filter, ...] = ()
+    in_use: tuple[tuple[bytes, bytes], ...] = dataclasses.field(default=(), compare=False)
+    """The current domain: the least and the largest coordinate of each dimension."""
     file: str | None = None
     """The name of its file, where it was read from an array."""
 
@@ -126,7 +129,6 @@ def decode_schema(payload: bytes, where: str) -> Schema:
 
     Raises:
         UnknownVersionError: It is of a later version.
-        BadFileError: It is no schema.
     """
     version = int.from_bytes(payload[:4], "little")
     if version > NEWEST_VERSION:
@@ -144,16 +146,20 @@ def decode_schema(payload: bytes, where: str) -> Schema:
         coords_filters=read_filters(tree.coords_filters),
         offsets_filters=read_filters(tree.offsets_filters),
         validity_filters=read_filters(tree.validity_filters) if tree.version >= 7 else (),
+        in_use=_in_use(tree),
     )
+
+
+def _in_use(tree: Any) -> tuple[tuple[bytes, bytes], ...]:
+    current = getattr(tree, "current_domain", None)
+    ranges = () if current is None or current.is_empty else current.ranges
+    return tuple((one.least, one.largest) for one in ranges)
 
 
 def more_content(payload: bytes, where: str) -> tuple[object, ...]:
     """Give the content of a schema that `Schema` leaves out, to be compared.
 
     That is the order of cells, fill values, labels, and the domain in use.
-
-    Raises:
-        BadFileError: It is no schema.
     """
     tree = parse(ArraySchemaSpec, where, payload)
     names = ("name", "fill_value", "fill_value_validity", "order")
@@ -162,18 +168,11 @@ def more_content(payload: bytes, where: str) -> tuple[object, ...]:
         (one.dimension_index, one.name, one.attribute_name, one.order, one.num_cell_values)
         for one in getattr(tree, "labels", ())
     ]
-    current = getattr(tree, "current_domain", None)
-    ranges = () if current is None or current.is_empty else current.ranges
-    used = tuple((one.least, one.largest) for one in ranges)
-    return tree.tile_order, tree.cell_order, tuple(attributes), tuple(labels), used
+    return tree.tile_order, tree.cell_order, tuple(attributes), tuple(labels), _in_use(tree)
 
 
 def decode_enumeration(payload: bytes, where: str) -> Enumeration:
-    """Read the payload of an enumeration tile.
-
-    Raises:
-        BadFileError: It is no enumeration.
-    """
+    """Read the payload of an enumeration tile."""
     tree = parse(EnumerationSpec, where, payload)
     datatype = Datatype(tree.datatype.code.value)
     return Enumeration(

@@ -7,8 +7,8 @@ windows.
 A tag is the key `chronotile.tag.NAME`, and its value is the moment in ms, an int64: every TileDB
 program can read it, and a copy of the array keeps it. A group's tag is in the metadata of the group
 itself. An array does not know of the groups that it is a member of, and a vacuum of it must keep
-all that their tags need: so each member has a mark, `chronotile.group-tag.NAME@MOMENT`. The moment
-is a part of the key, for two groups may have tags of one name.
+all that their tags need: so each member has a group tag, `chronotile.group-tag.NAME@MOMENT`. The
+moment is a part of the key, for two groups may have tags of one name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _TAG = b"chronotile.tag."
-_MARK = b"chronotile.group-tag."
+_GROUP_TAG = b"chronotile.group-tag."
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/@+-]{0,119}")
 _TAKEN = {"now", "yesterday", "today", "tomorrow"}
 """Words that mean a time already, or might one day."""
@@ -75,17 +75,20 @@ class Tags(NamedTuple):
             raise ReadError(where, f"{doubt}; {doubt.hint}")
         return self
 
-    def moment(self, name: str) -> int | None:
-        """Return the moment of a tag, or of a group's tag if all groups agree.
+    def by_name(self) -> dict[str, int]:
+        """Give the moment of each tag, and of each group's tag on which all groups agree.
 
-        >>> Tags({"v1": 5}, (("v1", 6), ("v2", 7), ("v3", 8), ("v3", 9))).moment("v1")
-        5
+        >>> Tags({"v1": 5}, (("v1", 6), ("v2", 7), ("v3", 8), ("v3", 9))).by_name()
+        {'v2': 7, 'v1': 5}
         """
-        moments = {moment for other, moment in self.of_groups if other == name}
-        return self.own.get(name, moments.pop() if len(moments) == 1 else None)
+        moments: dict[str, set[int]] = {}
+        for name, moment in self.of_groups:
+            moments.setdefault(name, set()).add(moment)
+        agreed = {name: min(some) for name, some in moments.items() if len(some) == 1}
+        return {name: at for name, at in agreed.items() if name not in self.own} | self.own
 
     def with_group(self, tags: Mapping[str, int]) -> Tags:
-        """Add the tags of a group, whose marks may be missing."""
+        """Add the tags of a group, which its members may lack."""
         more = [pair for pair in tags.items() if pair not in self.of_groups]
         return self._replace(of_groups=(*self.of_groups, *more))
 
@@ -129,7 +132,7 @@ def tags_among(items: Iterable[MetadataItem], where: str) -> Tags:
     >>> tags_among([number_item(b"chronotile.tag.v1", 7), number_item(b"other", 8)], "a").own
     {'v1': 7}
     """
-    own, marks = list[tuple[int, str]](), list[tuple[int, str]]()
+    own, of_groups = list[tuple[int, str]](), list[tuple[int, str]]()
     doubts = []
     for item in items:
         if item.is_removal or not is_tag(item.key):
@@ -141,12 +144,12 @@ def tags_among(items: Iterable[MetadataItem], where: str) -> Tags:
         elif item.key.startswith(_TAG):
             own.append((moment, _text(item.key.removeprefix(_TAG))))
         elif item.key.endswith(suffix):
-            marks.append((moment, _text(item.key[len(_MARK) : -len(suffix)])))
+            of_groups.append((moment, _text(item.key[len(_GROUP_TAG) : -len(suffix)])))
         else:
             doubts.append(_without_moment(item.key, where))
     return Tags(
         {name: moment for moment, name in sorted(own)},
-        tuple((name, moment) for moment, name in sorted(marks)),
+        tuple((name, moment) for moment, name in sorted(of_groups)),
         tuple(doubts),
     )
 
@@ -167,12 +170,12 @@ def _text(key: bytes) -> str:
 
 
 def is_tag(key: bytes) -> bool:
-    """Return True if a key of metadata is a tag, or the mark of one.
+    """Return True if a key of metadata is a tag, or a group tag.
 
     >>> is_tag(b"chronotile.tag.v1"), is_tag(b"units")
     (True, False)
     """
-    return key.startswith((_TAG, _MARK))
+    return key.startswith((_TAG, _GROUP_TAG))
 
 
 def tag_item(name: str, moment: int | None) -> MetadataItem:
@@ -185,11 +188,11 @@ def tag_item(name: str, moment: int | None) -> MetadataItem:
     return removal_item(key) if moment is None else number_item(key, moment)
 
 
-def mark_item(name: str, moment: int, *, there: bool) -> MetadataItem:
-    """Make the entry that marks a member with a group's tag, or takes the mark away.
+def group_tag_item(name: str, moment: int, *, there: bool) -> MetadataItem:
+    """Make the entry that gives a member a group tag, or takes it away.
 
-    >>> mark_item("v1", 7, there=True).key
+    >>> group_tag_item("v1", 7, there=True).key
     b'chronotile.group-tag.v1@7'
     """
-    key = _MARK + f"{name}@{moment}".encode()
+    key = _GROUP_TAG + f"{name}@{moment}".encode()
     return number_item(key, moment) if there else removal_item(key)

@@ -33,7 +33,7 @@ from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.parsers import GenericTileSpec, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 DEFAULT_CEILING = 256 << 20
 """Most payload bytes that a tile may claim, unless the caller says otherwise."""
@@ -42,8 +42,12 @@ CHUNK_SIZE = 64 << 10
 """Original bytes in a chunk, as the engine writes it."""
 
 _GZIP, _AES_256_GCM = 1, 11
+_LEVEL = 1
+"""The level of compression, which the engine takes too."""
 _SUPPORTED = {(), ("gzip",), ("gzip", "aes_256_gcm"), ("aes_256_gcm",)}
 _HEADER = struct.Struct("<IQQBQBI")
+LEN_HEADER = _HEADER.size
+"""Bytes at the start of a tile that tell its size."""
 _IV_SIZE, _TAG_SIZE = 12, 16
 _DATATYPES = {int(datatype): datatype for datatype in Datatype}
 
@@ -94,21 +98,33 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes | memoryview, at: int = 0) -> Header | None:
-    """Read the header of a tile that starts at a byte; None if there is no whole header."""
+    """Read the header of a tile that starts at a byte; None if there is no whole header.
+
+    The engine reads as many bytes as it states, and passes over any bytes behind them.
+    """
     return Header(*_HEADER.unpack_from(data, at)) if len(data) - at >= _HEADER.size else None
 
 
-def extent(data: bytes | memoryview, at: int = 0) -> int | None:
-    """Return the size that a tile's header states, header included; None without a whole header.
+def open_at(
+    data: bytes,
+    at: int,
+    where: str,
+    *,
+    key: bytes | None = None,
+    ceiling: int = DEFAULT_CEILING,
+    base: int = 0,
+) -> bytes:
+    """Open the tile that starts at a byte before a footer, as `decode` does; give its payload.
 
-    The engine reads that many bytes, and passes over any bytes behind them.
+    `base` is where in the file the data starts, for errors.
 
-    >>> data = encode(b"payload", version=22)
-    >>> extent(data + b"more") == len(data)
-    True
+    >>> open_at(b"..." + encode(b"payload", version=22), 3, "a.tdb")
+    b'payload'
     """
     header = read_header(data, at)
-    return None if header is None else header.extent
+    if header is None or header.extent > len(data) - at:
+        raise BadFileError(where, "expected a tile before the footer, found none", base + at)
+    return decode(data[at : at + header.extent], where, key=key, ceiling=ceiling).payload
 
 
 def oddity(data: bytes, newest: int = NEWEST_VERSION) -> str | None:
@@ -251,7 +267,7 @@ def _inflated(data: bytes, streams: list[_Stream], where: str) -> bytes:
     return whole.getvalue()
 
 
-def readable_start(data: bytes, ceiling: int = DEFAULT_CEILING) -> bytes:
+def readable_start(data: bytes) -> bytes:
     """Read the payload of a plain tile up to the byte at which it was cut short.
 
     Bytes before a cut are as they were written. Nothing is read of a tile that is damaged in
@@ -269,7 +285,7 @@ def readable_start(data: bytes, ceiling: int = DEFAULT_CEILING) -> bytes:
         original, length, part, *again = _CHUNK.unpack_from(data, at)
         if part != _ONE_PART or again != [original, length]:
             return b""
-        if not original or len(out) + original > ceiling:
+        if not original or len(out) + original > DEFAULT_CEILING:
             return b""
         at += _CHUNK.size
         try:
@@ -283,69 +299,44 @@ def readable_start(data: bytes, ceiling: int = DEFAULT_CEILING) -> bytes:
     return bytes(out)
 
 
-def encode(
-    payload: bytes,
-    *,
-    version: int,
-    key: bytes | None = None,
-    level: int = 1,
-    random_bytes: Callable[[int], bytes] = os.urandom,
-) -> bytes:
-    """Wrap a payload into a tile as the engine writes it.
-
-    Args:
-        payload: The bytes to wrap.
-        version: The array's format version.
-        key: The array's 32-byte AES-256 key, if it is encrypted.
-        level: The compression level of zlib.
-        random_bytes: Makes the IVs of encryption.
+def encode(payload: bytes, *, version: int, key: bytes | None = None) -> bytes:
+    """Wrap a payload into a tile of an array's format version, as the engine writes it.
 
     >>> len(encode(b"", version=22))
     60
     """
-    filters = [struct.pack("<BIBi", _GZIP, 5, 1, level)]
+    filters = [struct.pack("<BIBi", _GZIP, 5, 1, _LEVEL)]
     if key is not None:
         check_key(key, "tile")
         filters.append(struct.pack("<BI", _AES_256_GCM, 0))
     pipeline = struct.pack("<II", CHUNK_SIZE, len(filters)) + b"".join(filters)
     starts = range(0, len(payload), CHUNK_SIZE)
-    chunks = [
-        _chunk(payload[at : at + CHUNK_SIZE], level, len(starts) == 1, key, random_bytes)
-        for at in starts
-    ]
+    chunks = [_chunk(payload[at : at + CHUNK_SIZE], len(starts) == 1, key) for at in starts]
     body = struct.pack("<Q", len(chunks)) + b"".join(chunks)
     sizes = len(body), len(payload)
     header = _HEADER.pack(version, *sizes, Datatype.CHAR, 1, key is not None, len(pipeline))
     return header + pipeline + body
 
 
-def _chunk(
-    chunk: bytes,
-    level: int,
-    is_alone: bool,
-    key: bytes | None,
-    random_bytes: Callable[[int], bytes],
-) -> bytes:
+def _chunk(chunk: bytes, is_alone: bool, key: bytes | None) -> bytes:
     """Compress a chunk, and encrypt it if there is a key.
 
     A chunk that is a whole tile, such as a delete, is compressed as the engine itself does. One of
     many is made by zlib-ng, in a third of the time; its level 2 packs as well as level 1 of zlib.
     """
-    data = zlib.compress(chunk, level) if is_alone else zlib_ng.compress(chunk, max(level, 2))
+    data = zlib.compress(chunk, _LEVEL) if is_alone else zlib_ng.compress(chunk, _LEVEL + 1)
     metadata = struct.pack("<IIII", 0, 1, len(chunk), len(data))
     if key is not None:
-        metadata, data = _encrypt(metadata, data, key, random_bytes)
+        metadata, data = _encrypt(metadata, data, key)
     return struct.pack("<III", len(chunk), len(data), len(metadata)) + metadata + data
 
 
-def _encrypt(
-    metadata: bytes, data: bytes, key: bytes, random_bytes: Callable[[int], bytes]
-) -> tuple[bytes, bytes]:
+def _encrypt(metadata: bytes, data: bytes, key: bytes) -> tuple[bytes, bytes]:
     opened = cipher(key, "tile")
 
     def sealed() -> Iterator[tuple[bytes, bytes]]:
         for part in (metadata, data):
-            iv = random_bytes(_IV_SIZE)
+            iv = os.urandom(_IV_SIZE)
             out = opened.encrypt(iv, part, None)
             lengths = struct.pack("<II", len(part), len(part))
             yield lengths + iv + out[-_TAG_SIZE:], out[:-_TAG_SIZE]

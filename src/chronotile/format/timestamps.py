@@ -1,8 +1,9 @@
 """Moments, as people, programs and the format write them.
 
-In: a moment in any spelling: ms, a `datetime`, ISO-8601, `now`, `2h`, `yesterday`, or a name that
-the caller can look up. Out: milliseconds since the epoch; and from those, text for people and for
-programs. Every text names its zone. Knows nothing of windows and of tags.
+In: a moment in any spelling: ms, a `datetime`, ISO-8601, `now`, `2h`, `yesterday`, `monday 14:00`,
+with a zone such as `Europe/Berlin` behind it; or the name of a tag that the caller knows. Out:
+milliseconds since the epoch; and from those, text for people and for programs. Every text names its
+zone. Knows nothing of windows and of tags.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import re
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import time as time_of_day
 from functools import lru_cache
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
-from chronotile.errors import BadTimeError
+from chronotile.errors import BadTimeError, did_you_mean
 from chronotile.format.names import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 Moment: TypeAlias = "SupportsIndex | str | date"
 """A moment as a caller may give it: ms, a text, a `datetime` or a `date`. UTC, if it names no
@@ -36,7 +38,16 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 """Unit of a time ago -> milliseconds."""
 _AGO = re.compile(r"(?:\d{1,15}(?:ms|[smhdw]))+")
 _PART = re.compile(r"(\d+)(ms|[smhdw])")
-_EXPECTED = "ms, an ISO-8601 time, now, or a time ago such as 2h, 3d or yesterday"
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WORDED = re.compile(
+    rf"(?:(?P<day>today|yesterday|{'|'.join(DAYS)})(?:\s+(?P<clock>\d{{1,2}}:[0-9:.]+))?"
+    r"|(?P<iso>\d{4}-?\d\d\S*(?:\s+\d\S*)?))(?:\s+(?P<zone>[A-Za-z][\w/+-]*))?",
+    re.IGNORECASE | re.ASCII,
+)
+_EXPECTED = (
+    "a time such as 2024-05-01, '2024-05-01 14:00 Europe/Berlin', 'monday 14:00', 2h (ago), "
+    "yesterday, now, or ms since 1970"
+)
 _EARLY_MS = 100_000_000_000
 """A time before this, in 1973, is that of a test, or not in ms."""
 _LATE_S = 1_000_000_000
@@ -57,19 +68,20 @@ def to_ms(
     moment: Moment,
     where: str = "time",
     *,
-    look_up: Callable[[str], int | None] | None = None,
+    tags: Callable[[], Mapping[str, int]] | None = None,
     earliest: int | None = None,
 ) -> int:
     """Read a moment in any spelling.
 
     A time without a zone is UTC. A date is its first millisecond. Digits alone are milliseconds.
     Microseconds are cut off. `30m`, `2h`, `1d12h`, `3w` and `yesterday` (24 hours) mean that long
-    ago.
+    ago. `monday` is the last Monday at 0:00, `monday 14:00` the last time that it was that; so for
+    every day of the week, unless a tag has that name.
 
     Args:
         moment: A number, a text, a `datetime` or a `date`.
         where: Names the moment in an error.
-        look_up: Gives the moment of a name, such as a tag's, or None. It is asked last.
+        tags: Reads the moments of tags; called only if a text may be one.
         earliest: The first time at which there is anything. A number that lies in 1970 to 1973, far
             before it, and after 2001 if it is taken for seconds, is refused.
 
@@ -78,8 +90,8 @@ def to_ms(
 
     >>> to_ms(1714550400000), to_ms("2024-05-01T08:00:00Z"), to_ms(datetime(2024, 5, 1, 8))
     (1714550400000, 1714550400000, 1714550400000)
-    >>> to_ms("release-1", look_up={"release-1": 7}.get)
-    7
+    >>> to_ms("2024-05-01 10:00 Europe/Berlin"), to_ms("release-1", tags=lambda: {"release-1": 7})
+    (1714550400000, 7)
     >>> to_ms(1714550400, "--end", earliest=1714550400000)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     chronotile.errors.BadTimeError: --end: expected milliseconds, ... give 1714550400000
@@ -87,7 +99,7 @@ def to_ms(
     if isinstance(moment, date):
         return _of_date(moment, str(moment), where)
     if isinstance(moment, str):
-        return _of_text(moment.strip(), where, look_up, earliest)
+        return _of_text(moment.strip(), where, tags, earliest)
     try:
         return _of_number(moment.__index__(), where, earliest)
     except AttributeError:
@@ -124,7 +136,10 @@ def _of_number(number: int, where: str, earliest: int | None) -> int:
 
 
 def _of_text(
-    text: str, where: str, look_up: Callable[[str], int | None] | None, earliest: int | None
+    text: str,
+    where: str,
+    tags: Callable[[], Mapping[str, int]] | None,
+    earliest: int | None,
 ) -> int:
     if text == "now":
         return now_ms()
@@ -135,14 +150,54 @@ def _of_text(
     if _AGO.fullmatch(ago):
         return max(now_ms() - duration_ms(ago), 0)
     try:
-        moment = datetime.fromisoformat(text)
+        return _of_date(datetime.fromisoformat(text), text, where)
+    except BadTimeError:
+        raise
     except ValueError:
-        named = look_up(text) if look_up is not None and text else None
-        if named is not None:
-            return named
-        expected = _EXPECTED if look_up is None else f"{_EXPECTED}, or a tag's name"
-        raise BadTimeError(where, f"expected {expected}, found {text[:60]!r}") from None
-    return _of_date(moment, text, where)
+        pass
+    known = tags() if tags is not None and text else {}
+    if text in known:
+        return known[text]
+    words = _WORDED.fullmatch(text)
+    moment = None if words is None else _of_words(words, where)
+    if moment is not None:
+        return _of_date(moment, text, where)
+    expected = _EXPECTED if tags is None else f"{_EXPECTED}, or a tag"
+    hint = did_you_mean(text, [*known, *DAYS, "yesterday", "now"])
+    raise BadTimeError(where, f"expected {expected}, found {text[:60]!r}{hint}")
+
+
+def _of_words(words: re.Match[str], where: str) -> datetime | None:
+    """Read a day, a time of that day and a zone; None if they are none."""
+    zone = _zone(words["zone"], where) if words["zone"] else UTC
+    try:
+        if words["iso"]:
+            moment = datetime.fromisoformat(words["iso"])
+            return moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
+        clock = time_of_day.fromisoformat((words["clock"] or "00:00").zfill(5))
+    except ValueError:
+        return None
+    day, now = words["day"].lower(), datetime.fromtimestamp(now_ms() / 1000, zone)
+    back = (now.weekday() - DAYS.index(day)) % 7 if day in DAYS else int(day == "yesterday")
+    moment = datetime.combine(now.date() - timedelta(days=back), clock, zone)
+    if day in DAYS and moment > now:
+        moment = datetime.combine(moment.date() - timedelta(days=7), clock, zone)
+    return moment
+
+
+def _zone(name: str, where: str) -> tzinfo:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        zones = available_timezones()
+        fitting = [one for one in zones if one.lower().endswith(f"/{name.lower()}")]
+        hint = f"; did you mean {min(fitting)}?" if fitting else did_you_mean(name, zones)
+        problem = f"expected a zone such as Europe/Berlin, found {name[:60]!r}{hint}"
+        raise BadTimeError(where, problem) from None
 
 
 def _of_date(moment: date, text: str, where: str) -> int:

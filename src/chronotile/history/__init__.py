@@ -13,7 +13,6 @@ and the damage found. Knows nothing of windows: `visibility` does. Changes nothi
     missing_fragments  commits without a folder, folders without a commit
     read_history       the reading of an array: listing, table, schemas, metadata
     group_reading      the reading of a group: its lists of members
-    footer_files       the files that hold the footers of fragments
     read_footers       footers, decoded with their schemas
     fragment_facts     the facts of each fragment, as a table
 """

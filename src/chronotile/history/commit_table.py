@@ -220,11 +220,8 @@ def build_table(
 ) -> CommitTable:
     """Put the records of all files into one table.
 
-    Args:
-        listing: The array's files.
-        files: Path -> content of every `.ign`, `.del` and `.upd` of the listing.
-        cons: Path -> content of every `.con`.
-        report: Called with (path, message, kind) for all damage.
+    `files` holds every `.ign`, `.del` and `.upd` of the listing by its path, `cons` every `.con`;
+    `report` is called with (path, message, kind) for all damage.
     """
     implied = [f"{name}.ok" for name in listing.implied]
     parts = [_consolidated(path, cons[path], report) for path in listing.paths_of(".con")]
@@ -287,7 +284,7 @@ def _readable(part: _SourceRecords, report: Report) -> _SourceRecords:
         text = raw.decode("utf-8", "replace")
         where = f"{source.path}/{text}" if source.loose and source.path else text
         path = where if source.loose else source.path
-        report(path, f"{where}: expected a timestamped name, found another", "name")
+        report(path, f"{where}: expected a timestamped name (__t1_t2_uuid_v)", "name")
     keep = np.ones(len(uris.start), bool)
     keep[list(uris.bad)] = False
     place = np.cumsum(keep) - 1

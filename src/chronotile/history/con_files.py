@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from chronotile.format import arrow_compute as pc
 from chronotile.format.commit_files import rank
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP
@@ -142,9 +142,8 @@ class Coverage:
 
         One without an effective commit needs no other: None stands for it.
 
-        Args:
-            times: When `.con` and `.ign` files were written; without it, files that differ only in
-                ignored commits stay.
+        Without the times at which `.con` and `.ign` files were written, files that differ only in
+        ignored commits stay.
         """
         gone: dict[str, str | None] = {}
         staying: list[_Con] = []

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
+from chronotile.format import arrow_compute as pc
 from chronotile.format.footer_columns import sparse_columns
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME
 from chronotile.format.fragment_size import domain_text
@@ -118,15 +118,8 @@ def read_facts(
 ) -> pa.Table:
     """Read the facts of each fragment.
 
-    Args:
-        store: Where the array is.
-        history: What was read of it.
-        names: Only these fragments.
-        sizes: Fill `bytes`: that asks for the size of each metadata file.
-        on_fragment: Called after each fragment that has a folder.
-
-    Raises:
-        StorageError: The storage failed.
+    To fill `bytes`, `sizes` asks for the size of each metadata file. `on_fragment` is called after
+    each fragment that has a folder.
     """
     chosen = named_fragments(history)
     if names is not None:

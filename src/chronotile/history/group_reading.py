@@ -25,7 +25,7 @@ from chronotile.format import tiles
 from chronotile.format.commit_files import decode_vac
 from chronotile.format.groups import GroupDetails, decode_details, stored_members
 from chronotile.format.kinds import GROUP, META
-from chronotile.format.names import Name, try_parse
+from chronotile.format.names import try_parse
 from chronotile.history.listing import find_below, is_array, is_group
 from chronotile.history.read_history import ATTEMPTS, Problem, VacuumFile
 from chronotile.storage.prefetch import ahead
@@ -95,7 +95,6 @@ def read_group(store: Store, *, key: bytes | str | None = None) -> GroupHistory:
     Raises:
         ArrayNotFoundError: There is no group.
         ChangedError: The group changed each time while it was read.
-        StorageError: The storage failed.
 
     >>> from chronotile.storage.store import open_store
     >>> store = open_store("memory:doc-read-group")

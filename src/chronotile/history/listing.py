@@ -36,7 +36,7 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import is_name, parse_name, version_of
 from chronotile.storage.place import PlainNames
-from chronotile.storage.store import MissingObjectError, Names
+from chronotile.storage.store import MissingObjectError, Names, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -99,8 +99,6 @@ class Listing:
     """Whole paths of fragments whose folder is a link; `fragments` has their names too."""
     folder_times: Mapping[str, int | None]
     """Folder -> its `change_time` just before it was listed; those that are there, on a disk."""
-    fragments_stamp: int | None
-    """The disk's own stamp of `__fragments`; None if it cannot tell a later change."""
     requests: int
     """Calls to the storage that the listing took."""
     absent_folders: int
@@ -179,7 +177,6 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
         folder_times=(
             {p: n.change_time for p, n in listed.items()} if traits.has_change_times else {}
         ),
-        fragments_stamp=by_folder[FRAGMENTS].folder_stamp,
         requests=len(listed) + calls,
         heads=calls,
         absent_folders=len(wanted) - len(listed),
@@ -332,7 +329,7 @@ def is_group(folder: Folder) -> bool:
     return GROUP in folder.folders or any(entry.path == GROUP_MARKER for entry in folder.files)
 
 
-def find_below(store: Store, most: int = _MOST_LISTED) -> Below:
+def find_below(store: Store) -> Below:
     """Look for arrays and groups below a folder, level by level, in a limited number of folders.
 
     >>> from chronotile.storage.store import open_store
@@ -343,7 +340,7 @@ def find_below(store: Store, most: int = _MOST_LISTED) -> Below:
     """
     arrays, groups = list[str](), list[str]()
     waiting, listed = deque([store]), 0
-    while waiting and listed < most:
+    while waiting and listed < _MOST_LISTED:
         place = waiting.popleft()
         listed += 1
         try:
@@ -384,3 +381,16 @@ def no_array(store: Store, folders: Collection[str]) -> ArrayNotFoundError:
         for near in (*below.groups, *below.arrays)[:1]:
             problem = f"{problem}; {below.words()}; try {near}"
     return ArrayNotFoundError(store.uri, problem)
+
+
+def array_around(store: Store) -> Store | None:
+    """Find the array or group that a path leads into, such as `A/__commits` into A.
+
+    >>> from chronotile.storage.store import open_store
+    >>> array_around(open_store("memory:doc-around/a/__commits")).uri
+    'memory://doc-around/a'
+    """
+    inside = {*OF_ARRAYS, *OF_GROUPS, FRAGMENT_META}
+    parts = store.uri.split("/")
+    at = next((at for at, part in enumerate(parts) if part in inside), None)
+    return None if at is None else open_store("/".join(parts[:at]), dict(store.options))

@@ -74,11 +74,7 @@ class LogWatch:
         self._names = {} if self._has_times else self._all_names()
 
     def has_changed(self) -> bool:
-        """Look once; the next look knows what this one saw.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """Look once; the next look knows what this one saw."""
         self._looks += 1
         if self._has_times:
             times = folder_times(self._store, self._folders)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 
+from chronotile.format.arrow_compute import texts_in
 from chronotile.format.kinds import WRT
 from chronotile.format.names import try_parse
 from chronotile.history import text_columns
@@ -71,8 +71,8 @@ def match_names(table: CommitTable, rows: I64, folders: Sequence[str]) -> tuple[
     for part in range(int(parts)):
         own, there = np.flatnonzero(row_part == part), np.flatnonzero(folder_part == part)
         names, written = folder_names(there), text_columns.names(table, rows[own])
-        of_row[own] = pc.is_in(written, value_set=names)
-        of_folder[there] = pc.is_in(names, value_set=written)
+        of_row[own] = texts_in(written, names)
+        of_folder[there] = texts_in(names, written)
     return of_row, of_folder
 
 

@@ -2,8 +2,8 @@
 
 In: a store, and what was read of the array. Out: for each fragment its footer with the schema that
 it names, or the error that stands in the way; or, for `footer_columns`, the footers of many
-fragments as places in few buffers. Reads no cell; a name that stands in a file is only compared
-with what is listed.
+fragments as places in few buffers; for each `.meta` the footers that it holds. Reads no cell; a
+name that stands in a file is only compared with what is listed.
 
 A `.meta` holds the footers of many fragments. Any other fragment costs one ranged read of the end
 of its metadata, many of them at a time.
@@ -12,15 +12,24 @@ of its metadata, many of them at a time.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, WrongKeyError
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    KeyNeededError,
+    UnknownVersionError,
+    WrongKeyError,
+)
+from chronotile.format import arrow_compute as pc
 from chronotile.format import tiles
-from chronotile.format.footer_columns import FooterSpans, KnownFooters
+from chronotile.format.consolidated_footers import read_index
+from chronotile.format.footer_columns import FooterSpans, joined
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
     FIRST_WITH_SCHEMA_NAME,
@@ -33,23 +42,26 @@ from chronotile.format.fragment_footer import (
     read_head,
 )
 from chronotile.format.fragment_size import FragmentMeasure
-from chronotile.format.kinds import OLD_SCHEMA
-from chronotile.format.names import parse_name, version_of
-from chronotile.history.footer_files import FooterFile, OwnMetadata, footers_of, read_consolidated
+from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA
+from chronotile.format.names import NEWEST_VERSION, is_newer, parse_name, version_of
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.store import MissingObjectError, about_one_object
+from chronotile.storage.side_by_side import SideBySide
+from chronotile.storage.store import MissingObjectError, StrangerError, about_one_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from chronotile.format.consolidated_footers import FooterIndex, ListedFooter
     from chronotile.format.footer_columns import Indices
     from chronotile.format.fragment_footer import Footer
+    from chronotile.format.fragment_size import FragmentSize
     from chronotile.format.schema import Schema
-    from chronotile.history.footer_files import NamedFooters
+    from chronotile.history.listing import Listing
     from chronotile.history.read_history import History
     from chronotile.storage.side_by_side import Tail
     from chronotile.storage.store import Store
 
+    T = TypeVar("T")
 
 MANY = 1 << 12
 """Fragments whose metadata is held in memory at once."""
@@ -57,7 +69,8 @@ _UNREAD: Tail = (b"", -1)
 """In place of the end of a file that could not be read."""
 
 
-class RawFooter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RawFooter:
     """The bytes of one fragment's footer, and where they were read."""
 
     fragment: str
@@ -73,33 +86,22 @@ class RawFooter(NamedTuple):
     before: bytes = b""
     """The bytes right before it that were read too."""
 
+    @property
+    def where(self) -> str:
+        """The fragment's metadata file."""
+        return f"{self.path}/{METADATA}"
 
-class StoredFooter(NamedTuple):
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFooter(RawFooter):
     """The footer of one fragment, decoded."""
 
-    fragment: str
-    """The name."""
-    path: str
-    """The folder, relative to the array."""
-    raw: bytes
-    """As it is stored, without the length behind it."""
-    metadata_size: int
-    """Bytes of the fragment's own metadata file."""
-    is_consolidated: bool
-    """True if it was read from a `.meta`."""
-    before: bytes
-    """The bytes right before it that were read too."""
     footer: Footer
     schema: Schema
     schema_file: str
     """The name of the schema's file."""
     applied: tuple[str, ...] | None = None
     """The names of the deletes that the fragment has applied; None if they were not read."""
-
-    @property
-    def where(self) -> str:
-        """The fragment's metadata file."""
-        return f"{self.path}/{METADATA}"
 
 
 class FooterReader:
@@ -117,9 +119,6 @@ class FooterReader:
         """The footers that the array's `.meta` files hold.
 
         A `.meta` that cannot be opened holds none: every fragment has its own metadata too.
-
-        Raises:
-            StorageError: The storage failed.
         """
         files = read_consolidated(self._store, self._history).values()
         return footers_of(one for one in files if isinstance(one, FooterFile))
@@ -129,24 +128,19 @@ class FooterReader:
     ) -> Iterator[tuple[str, RawFooter | ChronotileError]]:
         """Read the bytes of footers, many at a time; give each name with them or its error.
 
-        Args:
-            names: The names of the fragments.
-            own: Read each fragment's own metadata, even if a `.meta` holds its footer.
-
-        Raises:
-            StorageError: The storage failed.
+        With `own`, from each fragment's own metadata, even if a `.meta` holds its footer.
         """
         wanted = tuple(names)
         for start in range(0, len(wanted), MANY):
             here = wanted[start : start + MANY]
-            copies = {} if own else self._copies(here)
+            copies = {} if own else self.copies(here)
             rest = [name for name in here if name not in copies]
             asked = (*self.own.sizes([*copies]), *self.own.tails(rest))
             answers = dict(zip((*copies, *rest), asked, strict=True))
             for name in here:
                 yield name, self._outcome(name, copies.get(name, b""), answers[name])
 
-    def _copies(self, names: Sequence[str]) -> dict[str, bytes]:
+    def copies(self, names: Sequence[str]) -> dict[str, bytes]:
         """Find the footers of these fragments that a `.meta` holds."""
         footers = self.consolidated
         places = footers.places(pa.array(names, pa.string())).to_pylist()
@@ -170,13 +164,8 @@ class FooterReader:
     ) -> Iterator[tuple[str, StoredFooter | ChronotileError]]:
         """Read footers, many at a time; give each name with its footer or its error.
 
-        Args:
-            names: The names of the fragments.
-            own: Read each fragment's own metadata, even if a `.meta` holds its footer.
-            applied: Read also which deletes each fragment has applied.
-
-        Raises:
-            StorageError: The storage failed.
+        With `own`, from each fragment's own metadata, even if a `.meta` holds its footer; with
+        `applied`, read also which deletes each fragment has applied.
         """
         raws = self.read_raw(names, own=own)
 
@@ -200,7 +189,7 @@ class FooterReader:
             BadFileError: It is damaged, or names a schema that is not there.
             KeyNeededError: The schema cannot be read.
         """
-        where, version = f"{raw.path}/{METADATA}", version_of(parse_name(raw.fragment))
+        where, version = raw.where, version_of(parse_name(raw.fragment))
         head = read_head(raw.raw, where)
         if (head.version >= FIRST_WITH_SCHEMA_NAME) != (version >= FIRST_WITH_SCHEMA_NAME):
             problem = f"expected a footer of version {version}, as its name says"
@@ -208,13 +197,14 @@ class FooterReader:
         file = head.schema_name if head.schema_name is not None else OLD_SCHEMA
         schema = self.schema(file, where)
         footer = self.layout(file).decode(raw.raw, where, bare=True)
-        stored = StoredFooter(*raw, footer, schema, file)
+        own = (raw.fragment, raw.path, raw.raw, raw.metadata_size, raw.is_consolidated, raw.before)
+        stored = StoredFooter(*own, footer=footer, schema=schema, schema_file=file)
         if applied:
             with suppress(BadFileError, KeyNeededError, WrongKeyError, MissingObjectError):
-                return stored._replace(applied=self.applied_deletes(stored))
+                return replace(stored, applied=self.applied_deletes(stored))
         return stored
 
-    def measure(self, stored: StoredFooter) -> tuple[int, int]:
+    def measure(self, stored: StoredFooter) -> FragmentSize:
         """Count the tiles and the cells of a fragment.
 
         Raises:
@@ -223,8 +213,7 @@ class FooterReader:
         name = stored.schema_file
         if name not in self._measures:
             self._measures[name] = FragmentMeasure(stored.schema)
-        size = self._measures[name].measure(stored.footer, stored.where)
-        return size.tiles, size.cells
+        return self._measures[name].measure(stored.footer, stored.where)
 
     def applied_deletes(self, stored: StoredFooter) -> tuple[str, ...]:
         """Read the names of the deletes that a fragment has applied.
@@ -246,10 +235,7 @@ class FooterReader:
         if not data:
             size = stored.metadata_size
             data = self._store.read_range(stored.where, start, end, size=size)
-        length = tiles.extent(memoryview(data))
-        if length is None or length > len(data):
-            raise BadFileError(stored.where, "expected a tile before the footer, found none", start)
-        payload = tiles.decode(data[:length], stored.where, key=self._history.key).payload
+        payload = tiles.open_at(data, 0, stored.where, key=self._history.key, base=start)
         paths = decode_applied(payload, stored.where)
         return tuple(path.rpartition("/")[2].removesuffix(".del") for path in paths)
 
@@ -260,14 +246,8 @@ class FooterReader:
     def cut(self, name: str, tail: bytes, size: int) -> RawFooter:
         """Cut the footer from the end of a fragment's own metadata file.
 
-        Args:
-            name: The name of the fragment.
-            tail: The last bytes of the file.
-            size: The size of the file.
-
         Raises:
             BadFileError: It has none.
-            StorageError: The storage failed.
         """
         path = self.own.folder(name)
         where, version = f"{path}/{METADATA}", version_of(parse_name(name))
@@ -313,17 +293,13 @@ class FooterReader:
 
 
 def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | None:
-    """Count the cells of some fragments, by their folders; None if a footer cannot be read.
-
-    Raises:
-        StorageError: The storage failed.
-    """
+    """Count the cells of some fragments, by their folders; None if a footer cannot be read."""
     reader, total = FooterReader(store, history), 0
     for _, stored in reader.read([path.rpartition("/")[2] for path in paths]):
         if isinstance(stored, ChronotileError):
             return None
         try:
-            total += reader.measure(stored)[1]
+            total += reader.measure(stored).cells
         except BadFileError:
             return None
     return total
@@ -348,7 +324,6 @@ class ManyFooters(NamedTuple):
 
         Raises:
             BadFileError: There is none.
-            StorageError: The storage failed.
         """
         if self.tails is None:
             name = self.names[at].as_py()
@@ -364,14 +339,8 @@ def read_many(
 ) -> Iterator[ManyFooters]:
     """Read footers, part by part: those in a `.meta`, then those in the fragments.
 
-    Args:
-        reader: Of the array.
-        names: The names of the fragments.
-        versions: The format version in each name.
-        sizes: Ask for the sizes of metadata files whose footers a `.meta` holds.
-
-    Raises:
-        StorageError: The storage failed.
+    `versions` are those in the names; `sizes` asks for those of metadata files whose footers a
+    `.meta` holds.
     """
     footers = reader.consolidated
     places = footers.places(names)
@@ -395,53 +364,6 @@ def read_many(
         yield ManyFooters(rows, here, _ends(tails, versions[rows]), lengths, tails)
 
 
-def own_footers(
-    reader: FooterReader, names: pa.Array, versions: Indices
-) -> tuple[dict[str, bytes], dict[str, ChronotileError]]:
-    """Read the footers in the fragments themselves.
-
-    Gives, by name, bytes that decode with their schema, or why a fragment has no such footer: as
-    `FooterReader.read`, in less time where there are many.
-
-    Args:
-        reader: Of the array.
-        names: The names of the fragments.
-        versions: The format version in each name.
-
-    Raises:
-        StorageError: The storage failed.
-    """
-    known = KnownFooters()
-    footers: dict[str, bytes] = {}
-    errors: dict[str, ChronotileError] = {}
-    for start in range(0, len(names), MANY):
-        texts = names[start : start + MANY].to_pylist()
-        answers = reader.own.tails(texts)
-        tails = [_UNREAD if isinstance(tail, ChronotileError) else tail for tail in answers]
-        spans = _ends(tails, versions[start : start + MANY])
-        decodes = known.decodes(spans)
-        at = 0
-        while at < len(texts) and not decodes[at:].all():
-            name, tail = texts[at], answers[at]
-            if decodes[at]:
-                footers[name] = spans.footer(at)
-            elif isinstance(tail, ChronotileError):
-                errors[name] = tail
-            else:
-                try:
-                    raw = reader.cut(name, *tail)
-                    stored = reader.decode(raw)
-                except ChronotileError as error:
-                    errors[name] = about_one_object(error)
-                else:
-                    if known.learn(raw.raw, reader.layout(stored.schema_file)):
-                        decodes |= known.decodes(spans)
-                    footers[name] = raw.raw
-            at += 1
-        footers.update(zip(texts[at:], spans.footers()[at:], strict=True))
-    return footers, errors
-
-
 def _ends(tails: Sequence[Tail], versions: Indices) -> FooterSpans:
     """Find the footers at the ends of metadata files, by the lengths behind them."""
     data = b"".join([tail for tail, _ in tails])
@@ -456,3 +378,160 @@ def _ends(tails: Sequence[Tail], versions: Indices) -> FooterSpans:
     lengths[~whole] = 0
     length = lengths.astype(np.int64)
     return FooterSpans(data, ends - length, length)
+
+
+_LEN_TAIL = 1 << 13
+"""Bytes that the first read of a fragment's end takes: most footers, and the tile before them."""
+_LEN_SHORT = 1 << 10
+"""The least that a read from a disk takes."""
+_ASKED_SINGLY = 16
+"""For up to this many fragments of a bucket, ask for each size by itself."""
+
+
+class NamedFooters(NamedTuple):
+    """Footers as columns, with the names of their fragments; the last of a name counts."""
+
+    names: pa.Array
+    spans: FooterSpans
+
+    def places(self, names: pa.Array) -> pa.Array:
+        """Find the footers of some fragments, all different; null if there is none."""
+        if names.equals(self.names):  # as a rule: both are in time order
+            return pa.array(np.arange(len(names)))
+        if len(names) + len(self.names) <= pc.FEW:
+            known = {name: at for at, name in enumerate(pc.raw_texts(self.names))}
+            return pa.array([known.get(name) for name in pc.raw_texts(names)], pa.int64())
+        from_last = pc.index_in(names, value_set=self.names[::-1])
+        return pc.subtract(pa.scalar(len(self.names) - 1, pa.int64()), from_last)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FooterFile:
+    """A `.meta`, opened."""
+
+    size: int
+    """Bytes of the file."""
+    index: FooterIndex
+    array: str
+    """The array of the fragments."""
+
+    @cached_property
+    def footers(self) -> dict[str, bytes]:
+        """The footers, by the names of their fragments; the last of a name counts."""
+        listed = self.index.listed()
+        return {item.fragment: item.footer for item in listed if _is_here(item, self.array)}
+
+    @cached_property
+    def columns(self) -> NamedFooters:
+        """The same as columns."""
+        names, spans = self.index.names, self.index.spans()
+        if b"/" in names.buffers()[2].to_pybytes():
+            footers = self.footers
+            return NamedFooters(pa.array([*footers], pa.string()), joined(footers.values()))
+        return NamedFooters(names, spans)
+
+
+def read_consolidated(store: Store, history: History) -> dict[str, FooterFile | ChronotileError]:
+    """Read the `.meta` files by path, each with its footers or with why it cannot be opened."""
+    paths = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
+    files: dict[str, FooterFile | ChronotileError] = {}
+    for path, data in store.read_many(paths):
+        if isinstance(data, ChronotileError):
+            files[path] = about_one_object(data)
+            continue
+        try:
+            if is_newer(path):
+                raise UnknownVersionError(path, f"expected a version up to {NEWEST_VERSION}")
+            index = read_index(tiles.decode(data, path, key=history.key).payload, path)
+            files[path] = FooterFile(size=len(data), index=index, array=history.array)
+        except ChronotileError as error:
+            files[path] = error
+    return files
+
+
+def footers_of(files: Iterable[FooterFile]) -> NamedFooters:
+    """Join the footers of all files; of a name that several have, the last file's counts."""
+    columns = [file.columns for file in files]
+    if len(columns) == 1:
+        return columns[0]
+    bases = np.cumsum([0, *(len(one.spans.data) for one in columns)])
+    starts = [one.spans.start + base for one, base in zip(columns, bases, strict=False)]
+    nothing = np.empty(0, np.int64)
+    spans = FooterSpans(
+        b"".join(one.spans.data for one in columns),
+        np.concatenate([nothing, *starts]),
+        np.concatenate([nothing, *(one.spans.length for one in columns)]),
+    )
+    names = [pa.array([], pa.string()), *(one.names for one in columns)]
+    return NamedFooters(pa.concat_arrays(names), spans)
+
+
+def _is_here(item: ListedFooter, array: str) -> bool:
+    """Return True if a `.meta` means a fragment here: before version 9 it names a whole URI.
+
+    If the array has moved, the engine does not find its fragments in there either.
+    """
+    whole = item.name.rstrip("/").removeprefix("file://")
+    return "/" not in item.name or whole == f"{array}/{item.fragment}"
+
+
+class OwnMetadata:
+    """The metadata files of one array's fragments."""
+
+    def __init__(self, store: Store, listing: Listing) -> None:
+        self._store = store
+        self._is_quick = store.traits.pace == "quick"
+        self._in_root = frozenset(listing.root_fragments)
+        self._linked = frozenset(path.rpartition("/")[2] for path in listing.linked_fragments)
+
+    def folder(self, name: str) -> str:
+        """Give the folder of a fragment, relative to the array."""
+        return name if name in self._in_root else f"{FRAGMENTS}/{name}"
+
+    def sizes(self, names: Sequence[str]) -> list[int | ChronotileError]:
+        """Give the size of each fragment's metadata file, or its error."""
+        answers = self._asked(names, SideBySide.sizes)
+        for at, name in enumerate(names) if self._linked else ():
+            if name in self._linked:
+                where = self._store.uri_of(f"{self.folder(name)}/{METADATA}")
+                answers[at] = StrangerError(where, "expected a folder around it, found a link")
+        return answers
+
+    def tails(self, names: Sequence[str]) -> list[Tail | ChronotileError]:
+        """Read the end of each fragment's metadata file, with the file's size; or its error."""
+        length = _LEN_TAIL
+        if self._is_quick and len(names) > _ASKED_SINGLY:
+            # Footers of one array have about one length, and a second look at a disk costs little.
+            (first,) = self._asked(names[:1], lambda files, here: files.tails(here, length))
+            if not isinstance(first, ChronotileError):
+                first_length = int.from_bytes(first[0][-LEN_LENGTH:], "little") + LEN_LENGTH
+                length = min(max(first_length, _LEN_SHORT), _LEN_TAIL)
+        return self._asked(names, lambda files, here: files.tails(here, length))
+
+    def _asked(
+        self, names: Sequence[str], ask: Callable[[SideBySide, Sequence[str]], Iterable[T]]
+    ) -> list[T]:
+        sizes = {} if self._is_quick or len(names) <= _ASKED_SINGLY else self._listed_sizes
+        inside = SideBySide(self._store, FRAGMENTS, METADATA, sizes)
+        if not self._in_root:
+            answers = [*ask(inside, names)]
+        else:
+            here = [name for name in names if name not in self._in_root]
+            there = [name for name in names if name in self._in_root]
+            by_name = dict(zip(here, ask(inside, here), strict=True))
+            in_root = inside._replace(folder="")
+            by_name |= zip(there, ask(in_root, there), strict=True)
+            answers = [by_name[name] for name in names]
+        for answer in answers:
+            if isinstance(answer, ChronotileError):
+                about_one_object(answer)
+        return answers
+
+    @cached_property
+    def _listed_sizes(self) -> dict[str, int]:
+        """The sizes of all metadata files, where listing them costs less than asking for each."""
+        return {
+            entry.path: entry.size
+            for entry in self._store.list_prefix(FRAGMENTS, sizes=True)
+            if entry.size is not None and entry.path.endswith(f"/{METADATA}")
+        }

@@ -11,7 +11,7 @@ its damaged part: the rest is read as the engine reads it, and a `Problem` descr
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -118,8 +118,6 @@ class History:
     schemas: tuple[SchemaFile, ...]
     dense: bool
     problems: tuple[Problem, ...]
-    skipped: tuple[str, ...]
-    """`.con` and `.ign` files that were not read, as they miss the caller's window."""
     bytes_read: int
     requests: int
     key: bytes | None = field(repr=False)
@@ -134,7 +132,6 @@ def read_history(
     store: Store,
     *,
     key: bytes | str | None = None,
-    prune_to: tuple[int, int] | None = None,
     fragments: bool = True,
     labels: bool = False,
 ) -> History:
@@ -143,10 +140,6 @@ def read_history(
     Args:
         store: Where the array is.
         key: The key of an encrypted array, 32 bytes or characters.
-        prune_to: A window (start, end). `.con` and `.ign` files whose names miss it are not
-            read, as the format allows. The risk: the engine names them by a list that is not in
-            time order (fault F2), so such a file can hold commits inside the window; these are
-            then not seen, and ignored commits come back.
         fragments: List the fragments, of which there may be very many. Without them nobody knows
             what is visible.
         labels: Read the labels of enumerations even if there is no delete or update that may need
@@ -156,13 +149,12 @@ def read_history(
         ArrayNotFoundError: There is no array.
         ChangedError: The array changed during each attempt.
         WrongKeyError: The key does not open it.
-        StorageError: The storage failed.
     """
     raw_key = key.encode() if isinstance(key, str) else key
     for attempt in range(ATTEMPTS):
         try:
             listed = list_array(store, fragments=fragments)
-            return _read(store, listed, raw_key, prune_to, fragments=fragments, labels=labels)
+            return _read(store, listed, raw_key, fragments=fragments, labels=labels)
         except (MissingObjectError, ChangedError) as cause:
             if attempt + 1 == ATTEMPTS:
                 problem = "expected it to stay, found it gone: the array is changing; try again"
@@ -171,16 +163,8 @@ def read_history(
 
 
 def _read(
-    store: Store,
-    listed: Listing,
-    key: bytes | None,
-    prune_to: tuple[int, int] | None,
-    *,
-    fragments: bool,
-    labels: bool,
+    store: Store, listing: Listing, key: bytes | None, *, fragments: bool, labels: bool
 ) -> History:
-    skipped = _pruned(listed, prune_to)
-    listing = _without(listed, skipped) if skipped else listed
     commits = listing.paths_of(_READ)
     commits += [n for n in listing.root_commits if n.endswith(".vac")]
     meta = [f"{META}/{name}" for name in listing.meta if name.endswith(".vac")]
@@ -200,7 +184,7 @@ def _read(
     schemas = _schemas(listing, files, enumerations, key, problems)
     table = build_table(listing, files, cons, lambda *p: problems.append(Problem(*p)))
     lost = lost_writes(table, listing.fragments) if fragments else np.zeros(len(table), bool)
-    calls = check_unchanged(store, listed) if lost.any() else 0
+    calls = check_unchanged(store, listing) if lost.any() else 0
     vacuums = tuple(_vacuums((p for p in commits if p.endswith(".vac")), files, problems))
     meta_vacuums = tuple(_vacuums(meta, files, problems))
     dense, asked = _is_dense(store, schemas, table, lost)
@@ -214,31 +198,10 @@ def _read(
         schemas=schemas,
         dense=dense,
         problems=tuple(problems),
-        skipped=tuple(sorted(skipped)),
         bytes_read=sum(map(len, (*files.values(), *cons.values()))),
         requests=listing.requests + len(wanted) + asked + calls,
         key=key,
     )
-
-
-def _pruned(listing: Listing, window: tuple[int, int] | None) -> frozenset[str]:
-    if window is None:
-        return frozenset()
-    start, end = window
-    skipped = set()
-    for text in listing.non_writes:
-        stem, _, extension = text.rpartition(".")
-        name = try_parse(stem) if extension in ("con", "ign") else None
-        if name is not None and (name.t1 > end or name.t2 < start):
-            skipped.add(text)
-    return frozenset(skipped)
-
-
-def _without(listing: Listing, skipped: frozenset[str]) -> Listing:
-    def kept(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if name not in skipped)
-
-    return replace(listing, commits=kept(listing.commits), non_writes=kept(listing.non_writes))
 
 
 def _schemas(
@@ -391,7 +354,6 @@ def open_metadata(
 
     Raises:
         ChangedError: A file is gone since the array was listed.
-        StorageError: The storage failed.
     """
     paths = [f"{META}/{name.text}" for name in names]
     for name, (path, data) in zip(names, store.read_many(paths), strict=True):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from chronotile.format import arrow_compute as pc
 from chronotile.format.kinds import COMMIT_WORDS, EXTENSIONS
 from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history.uri_columns import (
@@ -134,6 +134,8 @@ def uris(table: CommitTable, rows: I64) -> pa.Array:
 
 def paths(table: CommitTable, rows: I64) -> pa.Array:
     """Give the files that hold some rows, relative to the array."""
+    if len(rows) <= pc.FEW:
+        return pa.array([table.path(row) for row in rows.tolist()], pa.string())
     source = table.source[rows]
     if (same := single_value(table.source)) is not None and not table.sources[same].loose:
         return pa.repeat(table.sources[same].path, len(rows))
@@ -176,6 +178,10 @@ def texts_at(
     """
     kind = pa.string() if int(length.sum(dtype=np.int64)) <= _LEN_SMALL else pa.large_string()
     sizes = distinct(length)
+    if len(start) <= pc.FEW:
+        spans = zip(number.tolist(), start.tolist(), length.tolist(), strict=True)
+        texts = [bytes(buffers[one][at : at + size]) for one, at, size in spans]
+        return pa.array(texts, pa.binary()).view(pa.string())
     if len(sizes) == 1:
         return _strings(_matrix(buffers, number, start, sizes[0]), kind).cast(pa.string())
     blocks = [pa.array([], kind)]

@@ -136,7 +136,9 @@ def distinct(values: npt.NDArray[Any]) -> list[int]:
     """
     if (same := single_value(values)) is not None:
         return [int(same)]
-    if len(values) and values.min() >= 0 and values.max() < _SMALL:
+    if not len(values):
+        return []  # `unique` would load NumPy's masked arrays
+    if values.min() >= 0 and values.max() < _SMALL:
         return np.flatnonzero(np.bincount(values)).tolist()
     return np.unique(values).tolist()  # type: ignore[no-any-return]
 

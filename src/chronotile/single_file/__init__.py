@@ -5,6 +5,5 @@ array around it, knows only the schemas; knows nothing of words and output.
 
 In reading order:
 
-    decode          one file of any kind, as a frozen value
-    nearby_schemas  the schemas of an array, without its log
+    decode  one file of any kind, as a frozen value; the schemas of an array, without its log
 """

@@ -1,21 +1,21 @@
-"""One file of any kind, decoded on its own.
+"""One file of any kind, decoded on its own; and the schemas of an array, without its log.
 
 In: a file's path, or its bytes. Out: a frozen value of its kind. If the name does not say the
 kind, the content decides, where it can. Knows no array around the file: the values of a condition
-stay raw.
+stay raw, until a caller gives them the schemas.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronotile.conditions import codec
 from chronotile.conditions.delete import StoredDelete, StoredUpdate
-from chronotile.errors import BadFileError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     ConRecord,
@@ -35,11 +35,13 @@ from chronotile.format.fragment_metadata import (
 )
 from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.format.kinds import (
+    ENUMERATIONS,
     FOLDER_KINDS,
     FRAGMENT_METADATA,
     KINDS,
     LOG_KINDS,
     OLD_SCHEMA,
+    SCHEMA,
     TILE_KINDS,
     TILES,
     WRITES,
@@ -49,13 +51,12 @@ from chronotile.format.names import try_parse
 from chronotile.format.parsers import ArrayMetadataSpec, GenericTileSpec
 from chronotile.format.parsers import parse as parse_spec
 from chronotile.format.schema import Enumeration, Schema, decode_enumeration, decode_schema
-from chronotile.storage.store import open_store
+from chronotile.storage.store import MissingObjectError, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chronotile.format.kinds import Kind
-    from chronotile.format.schema import Schema
+    from chronotile.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,3 +409,40 @@ def _is_packed(file: ConsolidatedFootersFile) -> bool:
     except ChronotileError:
         return False
     return bool(footers) and min(item.offset for item in footers) == end
+
+
+def read_schemas(store: Store, key: bytes | None = None, file: str = "") -> tuple[Schema, ...]:
+    """Read the schemas of an array with their labels, the newest first; or the one in a file.
+
+    Raises:
+        ChronotileError: There is no schema, or it cannot be read.
+    """
+    if file:
+        return (_labelled(decode_schema(_payload(store, file, key), file), store, key),)
+    paths = sorted((entry.path for entry in store.list_dir(SCHEMA).files), reverse=True)
+    schemas = [_named(store, path, key) for path in paths]
+    try:
+        schemas.append(_named(store, OLD_SCHEMA, key))
+    except MissingObjectError:
+        if not schemas:
+            raise ArrayNotFoundError(store.uri, "expected an array, found no schema") from None
+    return tuple(_labelled(schema, store, key) for schema in schemas)
+
+
+def _named(store: Store, path: str, key: bytes | None) -> Schema:
+    schema = decode_schema(_payload(store, path, key), path)
+    return replace(schema, file=path.rpartition("/")[2])
+
+
+def _payload(store: Store, path: str, key: bytes | None) -> bytes:
+    return tiles.decode(store.read(path), store.uri_of(path), key=key).payload
+
+
+def _labelled(schema: Schema, store: Store, key: bytes | None) -> Schema:
+    labels: list[Enumeration] = []
+    for _, file in schema.enumeration_files:
+        path = f"{ENUMERATIONS}/{file}"
+        # A schema away from its array has no labels: its values then stay raw.
+        with suppress(ChronotileError):
+            labels.append(decode_enumeration(_payload(store, path, key), path))
+    return schema.with_enumerations(labels)

@@ -13,7 +13,6 @@ import numpy as np
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMIT_FILES, COMMIT_WORDS, COMMITS, FILE_WORDS, LINES, META
 from chronotile.format.names import is_name, try_parse
-from chronotile.history import text_columns
 from chronotile.visibility.rules import (
     Rule,
     hidden_metadata,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chronotile.history.read_history import SchemaFile
-    from chronotile.history.uri_columns import I64
     from chronotile.visibility.view import Delete, View
 
 
@@ -92,32 +90,6 @@ def _of_file(
     name = try_parse(text)
     t1, t2 = (None, None) if name is None else name[:2]
     return Explanation(text, kind, rule.status, rule.value, because, path, t1, t2, None)
-
-
-def committed_explanations(view: View, places: I64) -> list[Explanation]:
-    """Explain some committed fragments as `explain` does, in columns."""
-    if not len(places):
-        return []
-    rules, table = view.rules, view.history.table
-    decided = rules.decide(view.start, view.end)[places].tolist()
-    rows = rules.fragments[places]
-    hidden_by = _hidden_by(view) if Rule.SUPERSEDED in decided else {}
-    paths, loose = text_columns.paths(table, rows).to_pylist(), table.loose[rows].tolist()
-    columns = zip(
-        *(places.tolist(), decided, text_columns.names(table, rows).to_pylist(), paths, loose),
-        *(table.uris.t1[rows].tolist(), table.uris.t2[rows].tolist(), rows.tolist()),
-        strict=True,
-    )
-    words = {rule: (rule.status, rule.value) for rule in set(decided)}
-    explanations = []
-    for at, rule, name, path, is_loose, t1, t2, row in columns:
-        source = None if is_loose else path
-        because = hidden_by[at] if rule is Rule.SUPERSEDED else source
-        status, reason = words[rule]
-        explanations.append(
-            Explanation(name, "fragment", status, reason, because, path, t1, t2, row)
-        )
-    return explanations
 
 
 def _hidden_by(view: View) -> dict[int, str]:
@@ -190,9 +162,6 @@ def _commit_files(view: View) -> Iterator[Explanation]:
         elif kind == "vacuum" and not is_seen(name, view.start, view.end, dense=view.history.dense):
             rule = Rule.OUTSIDE
         yield _of_file(stem or text, kind, rule, path)
-    for text in view.history.skipped:
-        stem, _, extension = text.rpartition(".")
-        yield _of_file(stem, FILE_WORDS[f".{extension}"], Rule.OUTSIDE, f"{COMMITS}/{text}")
 
 
 def _schemas(view: View) -> Iterator[Explanation]:

@@ -86,11 +86,7 @@ def gap_in(rules: Rules, start: int, end: int) -> Gap | None:
 def refuse_gone(rules: Rules, start: int, end: int, command: Callable[[int, int], str]) -> None:
     """Refuse a window that can no longer be read whole.
 
-    Args:
-        rules: Of the array.
-        start: Of the window.
-        end: Of the window.
-        command: Gives the command that reads another window.
+    `command` gives the command that reads another window.
 
     Raises:
         TimeGoneError: It cannot; its hint is the command for the nearest window that can.

@@ -54,49 +54,34 @@ def lifelines(rules: Rules) -> pa.Table:
 
 def lifeline_batches(rules: Rules, most: int) -> Iterator[pa.Table]:
     """Give the rows of `lifelines` in tables of some rows each; there is one table at least."""
-    table, rows, lives = rules.history.table, rules.fragments, _Lives(rules)
+    table, rows = rules.history.table, rules.fragments
+    begin, missing = rules.first_ends, rules.missing
+    gone, hider = np.full(len(rows), MAX_TIMESTAMP, np.uint64), np.zeros(len(rows), np.int32)
+    paths: list[str | None] = [None]
+    for at, vacuum in rules.first_hidden_by().items():
+        gone[at] = first_end(vacuum.name, dense=rules.history.dense)
+        hider[at] = len(paths)
+        paths.append(vacuum.path)
+    goes, comes = gone != MAX_TIMESTAMP, begin < gone
+    seen = comes & ~missing
+    reason = np.where(missing & comes, 2, goes.astype(np.int8))
     for first in range(0, max(len(rows), 1), most):
-        some = rows[first : first + most]
+        here = slice(first, first + most)
         yield pa.table(
             [
-                text_columns.names(table, some),
-                pa.array(table.uris.t1[some]),
-                pa.array(table.uris.t2[some]),
-                text_columns.versions(table, some),
-                *lives.columns(slice(first, first + most)),
+                text_columns.names(table, rows[here]),
+                pa.array(table.uris.t1[rows[here]]),
+                pa.array(table.uris.t2[rows[here]]),
+                text_columns.versions(table, rows[here]),
+                pa.array(begin[here], mask=~seen[here]),
+                pa.array(gone[here] - np.uint64(1), mask=~(seen & goes)[here]),
+                pa.array(_REASONS).take(pa.array(reason[here])),
+                pa.array(paths, pa.string()).take(pa.array(hider[here])),
             ],
             schema=SCHEMA,
         )
     if never := _never(rules):
         yield _never_table(never)
-
-
-class _Lives:
-    """The first and the last `end` that sees each fragment, and what hides it then."""
-
-    def __init__(self, rules: Rules) -> None:
-        count = len(rules.fragments)
-        self._begin, self._missing = rules.first_ends, rules.missing
-        self._gone = np.full(count, MAX_TIMESTAMP, np.uint64)
-        self._hider = np.zeros(count, np.int32)
-        self._paths: list[str | None] = [None]
-        for at, vacuum in rules.first_hidden_by().items():
-            self._gone[at] = first_end(vacuum.name, dense=rules.history.dense)
-            self._hider[at] = len(self._paths)
-            self._paths.append(vacuum.path)
-
-    def columns(self, some: slice) -> list[pa.Array]:
-        """Give the columns from `visible_from` on, of some fragments."""
-        begin, gone, missing = self._begin[some], self._gone[some], self._missing[some]
-        goes = gone != MAX_TIMESTAMP
-        seen = (begin < gone) & ~missing
-        reason = np.where(missing & (begin < gone), 2, goes.astype(np.int8))
-        return [
-            pa.array(begin, mask=~seen),
-            pa.array(gone - np.uint64(1), mask=~(seen & goes)),
-            pa.array(_REASONS).take(pa.array(reason)),
-            pa.array(self._paths, pa.string()).take(pa.array(self._hider[some])),
-        ]
 
 
 def fragment_count(rules: Rules) -> int:

@@ -32,7 +32,7 @@ applies decides.
     inside the window lists it. Of one key, the file with the last t1 decides.
 
 The engine reads every `.con`, whatever the times in its name, as the name need not cover the
-records inside. `history.read_history` can skip files by name, and names the risk.
+records inside (F2); so do we.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
-import pyarrow.compute as pc
 
+from chronotile.format.arrow_compute import texts_in
 from chronotile.format.kinds import DEL, FRAGMENTS, OK, UPD, WRT
 from chronotile.format.names import MAX_TIMESTAMP, time_order, try_parse
 from chronotile.history import text_columns
@@ -314,26 +314,12 @@ class Rules:
     def uncommitted(self) -> dict[str, str]:
         """The fragment folders that no commit names, ignored or not: name -> path."""
         table, listing = self.history.table, self.history.listing
-        if not listing.root_fragments and self._every_folder_is_committed():
-            return {}
         rows = np.flatnonzero(table.uris.ext <= OK)
         inside, in_root = (
             sorted(compress(names, ~match_names(table, rows, names)[1]))
             for names in (listing.fragments, listing.root_fragments)
         )
         return {name: f"{FRAGMENTS}/{name}" for name in inside} | {name: name for name in in_root}
-
-    def _every_folder_is_committed(self) -> bool:
-        """Return True if each folder has its write; False also if only the names could show it."""
-        table, folders = self.history.table, self.history.listing.fragments
-        if not folders:
-            return True
-        writes = table.uris.t1
-        if not table.is_all_writes:
-            writes = writes[table.counts & (table.uris.ext == WRT)]
-        # Writes of rising times have names that differ.
-        is_each_there = len(writes) == len(folders) and not self.history.lost.any()
-        return is_each_there and bool((writes[1:] > writes[:-1]).all())
 
     def ignored(self) -> I64:
         """List the rows of ignored writes that are effective in no other file."""
@@ -342,6 +328,5 @@ class Rules:
         if not len(rows):
             return rows
         effective = text_columns.names(table, self.fragments)
-        is_effective = pc.is_in(text_columns.names(table, rows), value_set=effective)
-        chosen: I64 = rows[~np.asarray(is_effective)]
+        chosen: I64 = rows[~texts_in(text_columns.names(table, rows), effective)]
         return chosen

@@ -20,9 +20,11 @@ from chronotile.format.commit_files import (
     decode_vac,
     encode_lines,
     encode_record,
+    later_name,
+    rank,
     vacuumed_name,
 )
-from chronotile.format.names import parse_name, time_order
+from chronotile.format.names import LEAST, enough, parse_name, time_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,3 +164,12 @@ def test_lines_that_are_not_read(data: bytes) -> None:
 def test_vacuumed_names(name: str, prefix: str) -> None:
     assert vacuumed_name(prefix + name) == name
     assert vacuumed_name(f"{prefix}{name}/") == name
+
+
+def test_names_in_their_order_have_short_ids_that_differ() -> None:
+    """Each is later than all others, by its uuid."""
+    files: list[str] = []
+    for _ in range(200):
+        files.append(f"{later_name([f'__commits/__1_1_{UUID}_22.wrt'], files, 22)}.con")
+    assert files == sorted(files, key=rank)
+    assert enough(file.removesuffix(".con") for file in files) == LEAST

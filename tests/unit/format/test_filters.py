@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from chronotile.errors import BadFileError, KeyNeededError, WrongKeyError
 from chronotile.format.datatypes import Datatype
 from chronotile.format.decompress import COMPRESSORS, inflate
-from chronotile.format.filters import AES_256_GCM, Chunk, Filter, Pipeline, undo
-from chronotile.format.value_filters import VALUE_FILTERS
+from chronotile.format.filters import AES_256_GCM, VALUE_FILTERS, Chunk, Filter, Pipeline, undo
 
 KINDS = (*COMPRESSORS, *VALUE_FILTERS, "dictionary", "checksum_md5", "checksum_sha256", "none")
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.corpus_cases import CASES
+from support.footers import decode_footer
 from support.handmade_array import encode_fragment_metadata, sample_schema
 from support.spec_files import fragment_metadata
 
 from chronotile import open_log
 from chronotile.check.fragment_health import Wholeness, inspect
 from chronotile.errors import ChronotileError
-from chronotile.format.fragment_footer import METADATA, decode_footer, footer_size
+from chronotile.format.fragment_footer import METADATA, footer_size
 from chronotile.format.names import parse_name, version_of
 from chronotile.storage.store import open_store
 

@@ -86,12 +86,60 @@ def test_a_time_ago_stops_at_the_epoch() -> None:
     assert to_ms("99999w") == 0
 
 
-def test_a_name_is_looked_up_last() -> None:
-    tags = {"release-1": 7, "now": 8, "2h": 9}
-    assert to_ms("release-1", look_up=tags.get) == 7
-    assert to_ms("now", look_up=tags.get) > 8
-    with pytest.raises(BadTimeError, match="or a tag's name, found 'release-2'"):
-        to_ms("release-2", look_up=tags.get)
+def test_a_tag_comes_after_times_and_before_days() -> None:
+    tags = {"release-1": 7, "now": 8, "2h": 9, "monday": 10}
+    assert to_ms("release-1", tags=lambda: tags) == 7
+    assert to_ms("now", tags=lambda: tags) > 8
+    assert to_ms("monday", tags=lambda: tags) == 10
+    with pytest.raises(BadTimeError, match=r"or a tag, found 'relase-1'; did you mean release-1\?"):
+        to_ms("relase-1", tags=lambda: tags)
+
+
+WEDNESDAY = 1_731_508_200_000
+"""2024-11-13 14:30 UTC."""
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("monday", "2024-11-11T00:00:00.000Z"),
+        ("Wednesday", "2024-11-13T00:00:00.000Z"),
+        ("wednesday 14:30", "2024-11-13T14:30:00.000Z"),
+        ("wednesday 14:31", "2024-11-06T14:31:00.000Z"),
+        ("thursday", "2024-11-07T00:00:00.000Z"),
+        ("monday 9:05 Europe/Berlin", "2024-11-11T08:05:00.000Z"),
+        ("wednesday 23:30 Asia/Tokyo", "2024-11-13T14:30:00.000Z"),
+        ("today 09:00", "2024-11-13T09:00:00.000Z"),
+        ("yesterday 09:00:00.5", "2024-11-12T09:00:00.500Z"),
+        ("yesterday", "2024-11-12T14:30:00.000Z"),
+        ("2024-11-09 14:00 Europe/Berlin", "2024-11-09T13:00:00.000Z"),
+        ("2024-07-09 14:00 Europe/Berlin", "2024-07-09T12:00:00.000Z"),
+        ("2024-11-09 Asia/Tokyo", "2024-11-08T15:00:00.000Z"),
+        ("2024-11-09T14:00+01:00 Asia/Tokyo", "2024-11-09T13:00:00.000Z"),
+        ("20241109 14:00 utc", "2024-11-09T14:00:00.000Z"),
+    ],
+)
+def test_days_and_zones(text: str, iso: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: WEDNESDAY / 1000)
+    assert iso_time(to_ms(text)) == iso
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("mondy", "found 'mondy'; did you mean monday?"),
+        ("monday 25:00", "found 'monday 25:00'"),
+        ("monday 14:00 Berlin", "found 'Berlin'; did you mean Europe/Berlin?"),
+        ("2024-05-01 14:00 Europe/Brelin", "found 'Europe/Brelin'; did you mean Europe/Berlin?"),
+        ("2024-05-01 14:00 ../../etc/passwd", "found '2024-05-01 14:00 ../../etc/passwd'"),
+        ("2024-05-41 UTC", "found '2024-05-41 UTC'"),
+        ("3 days", "found '3 days'"),
+    ],
+)
+def test_what_is_no_day(text: str, problem: str) -> None:
+    with pytest.raises(BadTimeError) as error:
+        to_ms(text)
+    assert problem in str(error.value)
 
 
 @pytest.mark.parametrize("ms", [0, 7, 1714550400123, 253_402_300_799_999])

@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import time
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pytest
-from support.corpus_cases import CASES, Case
 from support.engine_arrays import EngineArray
 
 from chronotile.errors import ChronotileError
 from chronotile.format.footer_columns import joined
-from chronotile.format.names import try_parse, version_of
-from chronotile.history.footer_files import NamedFooters, OwnMetadata
 from chronotile.history.listing import list_array
-from chronotile.history.read_footers import FooterReader, StoredFooter, own_footers
+from chronotile.history.read_footers import FooterReader, NamedFooters, OwnMetadata
 from chronotile.history.read_history import read_history
-from chronotile.storage import disk
 from chronotile.storage.side_by_side import SideBySide
 from chronotile.storage.store import StrangerError, open_store
 
 if TYPE_CHECKING:
     import pathlib
-
-    from chronotile.storage.store import Store
-
-
-def both_ways(store: Store, key: bytes | None = None) -> tuple[list[str], list[str]]:
-    """Each footer as bytes, or its error as text, in both ways: once, and once again."""
-    history = read_history(store, key=key)
-    names = [*history.listing.fragment_paths()]
-    slow = [
-        repr(found.raw) if isinstance(found, StoredFooter) else str(found)
-        for _, found in FooterReader(store, history).read(names, own=True)
-    ]
-    quick = []
-    # Twice: what the first half teaches, the second half uses, and its answers count.
-    for asked in (names, names * 2):
-        parsed = map(try_parse, asked)
-        versions = np.array([version_of(name) if name else 0 for name in parsed], np.int64)
-        reader = FooterReader(store, history)
-        footers, errors = own_footers(reader, pa.array(asked, pa.string()), versions)
-        assert not footers.keys() & errors.keys()
-        quick += [repr(footers[n]) if n in footers else str(errors[n]) for n in names]
-    return quick, slow * 2
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_on_every_array_of_the_corpus(case: Case) -> None:
-    quick, slow = both_ways(open_store(str(case.array)), case.key)
-    assert quick == slow
 
 
 def test_damaged_linked_and_lost_ones(tmp_path: pathlib.Path) -> None:
@@ -77,39 +41,25 @@ def test_damaged_linked_and_lost_ones(tmp_path: pathlib.Path) -> None:
     linked.symlink_to(tmp_path / "elsewhere")
     swapped = whole.replace(b"__schema", b"__schemx")
     files[4].write_bytes(swapped[:-16])
-    quick, slow = both_ways(open_store(array.uri))
-    assert quick == slow
-    assert sum(not text.startswith("b'") and not text.startswith('b"') for text in slow) >= 8
+    store = open_store(array.uri)
+    history = read_history(store)
+    found = dict(FooterReader(store, history).read(history.listing.fragment_paths(), own=True))
+    bad = {path.name for path in (cut, longer, odd, lost, linked, other)}
+    assert {name for name, one in found.items() if isinstance(one, ChronotileError)} == bad
+    assert len(found) == 12
 
 
-def test_a_folder_that_became_a_link_since_the_listing(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Folders that are as they were listed cost one open each; a link is found all the same."""
-    monkeypatch.setattr(disk, "_TIME_STEP_NS", 0)
+def test_a_folder_that_became_a_link_since_the_listing(tmp_path: pathlib.Path) -> None:
     array = EngineArray(tmp_path / "array").create()
     for at in range(1, 4):
         array.write(at, {at: at})
     store = open_store(array.uri)
     listing = list_array(store)
-    assert listing.fragments_stamp is not None
-    opened: list[str] = []
-    real = os.open
-
-    def watched(path: str, *rest: int, dir_fd: int | None = None) -> int:
-        opened.append(str(path))
-        return real(path, *rest, dir_fd=dir_fd)
-
-    monkeypatch.setattr(os, "open", watched)
     before = OwnMetadata(store, listing).tails(listing.fragments)
     assert not any(isinstance(tail, ChronotileError) for tail in before)
-    assert sum(path.endswith("_22") for path in opened) == 0
     folder = array.folder / "__fragments" / listing.fragments[1]
-    status = folder.parent.stat()
-    time.sleep(0.05)  # more than a step of the kernel's clock
     shutil.move(folder, tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
-    os.utime(folder.parent, ns=(status.st_atime_ns, status.st_mtime_ns))
     after = OwnMetadata(store, listing).tails(listing.fragments)
     assert isinstance(after[1], StrangerError)
     assert [after[0], after[2]] == [before[0], before[2]]
