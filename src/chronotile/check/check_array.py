@@ -69,14 +69,8 @@ def check(
 ) -> tuple[Finding, ...]:
     """Find what is wrong with an array, the worst first.
 
-    Args:
-        history: The array, as it was read.
-        rules: The rules applied to it, if they are at hand.
-        store: Where the array is: fragments and metadata are checked too. Without it nothing is
-            read.
-        on_fragment: Called after each fragment that is checked.
-        deep: Open the cell files of each fragment too.
-        looked_at: Where to add up what was looked at.
+    Without a store nothing is read; with it fragments and metadata are checked too, and `deep`
+    opens cell files. `on_fragment` is called after each fragment, and `looked_at` adds up.
     """
     rules, looked_at = rules or Rules(history), looked_at or LookedAt()
     looked_at.schemas += len(history.schemas)
@@ -139,12 +133,7 @@ def stored(
 ) -> Iterator[Finding]:
     """Find what is wrong with fragments and metadata.
 
-    Args:
-        store: Where the array is.
-        rules: The rules of its history.
-        on_fragment: Called after each fragment.
-        deep: Open cell files too.
-        looked_at: Where to add up what was looked at.
+    `deep` opens cell files too; `on_fragment` is called after each fragment.
     """
     history, table = rules.history, rules.history.table
     paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
@@ -188,6 +177,8 @@ def _not_whole(
         yield finding(
             array, "fragment-damaged", health.file, message, severity="warning", hint=renew
         )
+    elif health.state is Wholeness.MISCOUNTED:
+        yield finding(array, health.code, health.path, health.problem)
     elif health.is_broken:
         severity: Severity = "warning" if is_hidden else "error"
         message = f"{health.problem}: the engine cannot read its cells"

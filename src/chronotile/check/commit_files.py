@@ -6,11 +6,12 @@ fragment's name, and is never taken for a path.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.findings import Finding, Severity, count_text, finding, shown
+from chronotile.check.findings import CODES, Finding, Severity, count_text, finding, shown
 from chronotile.format.commit_files import commit_name, is_commit_line, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,
@@ -18,6 +19,7 @@ from chronotile.format.kinds import (
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENTS,
+    LINES,
     META,
     OK,
     OLD_SCHEMA,
@@ -42,6 +44,10 @@ _CODES = {"con": "con-truncated", "schema": "tile-corrupt", "version": "version-
 _CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 """Kind of a problem -> code of its finding."""
 
+_TIMES = re.compile(r"__(\d{1,20})_(\d{1,20})_", re.ASCII)
+_RENEWED = (
+    "chronotile repair {array} writes it again without these lines; undo puts the old file back"
+)
 _NAME_STAYS = (
     "nothing to run: no reader goes by this name, "
     "and a consolidation after the next write makes another file"
@@ -59,16 +65,28 @@ def damage(history: History) -> Iterator[Finding]:
         severity: Severity | None = "warning" if is_harmless else None
         if kind == "version":
             severity = "error"
+        hint = None
+        if code == "name-malformed":
+            message = _backwards(path) or message
+            hint = _RENEWED if path.endswith(LINES) and is_name(_stem(path)) else None
         if code is not None:
-            yield finding(history.array, code, path, message, severity=severity)
+            yield finding(history.array, code, path, message, severity=severity, hint=hint)
     yield from _strange_names(history)
     yield from _strange_kinds(history)
     yield from _strange_lines(history)
 
 
+def _backwards(path: str) -> str | None:
+    """Say that a name ends before it starts, if so."""
+    times = _TIMES.match(path.rpartition("/")[2])
+    if times is None or int(times[1]) <= int(times[2]):
+        return None
+    return f"the name's start time ({times[1]}) is after its end time ({times[2]})"
+
+
 def _strange_names(history: History) -> Iterator[Finding]:
     listing, known = history.listing, {problem.path for problem in history.problems}
-    message = "expected a timestamped name, found another"
+    message = "expected a timestamped name (__t1_t2_uuid_v)"
     for path in (*listing.paths_of(".con"), *listing.paths_of(".ign")):
         if not is_name(_stem(path)):
             # The engine reads these files whatever their names are.
@@ -148,11 +166,11 @@ def _strange_lines(history: History) -> Iterator[Finding]:
         bad = [table.uri(row) for row in rows[~plain].tolist()]
         if bad:
             message = f"expected commits of this array, found {shown(bad)}"
-            yield finding(array, "name-malformed", source.path, message)
+            yield finding(array, "name-malformed", source.path, message, hint=_RENEWED)
     bad_lines = ((line, path) for line, path in table.ignores.items() if not is_commit_line(line))
     for path, bad in _grouped(bad_lines).items():
         message = f"expected commits of this array, found {shown(bad)}"
-        yield finding(array, "name-malformed", path, message, severity="warning")
+        yield finding(array, "name-malformed", path, message, severity="warning", hint=_RENEWED)
     for vacuum in (*history.vacuums, *history.meta_vacuums):
         yield from _vacuum_lines(history, vacuum)
 
@@ -162,7 +180,7 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
     bad = [line for line in vacuum.lines if read_vac_line(line).name is None]
     if bad:
         message = f"expected fragments of this array, found {shown(bad)}"
-        yield finding(array, "name-malformed", vacuum.path, message)
+        yield finding(array, "name-malformed", vacuum.path, message, hint=_RENEWED)
     absolute = [line for line in vacuum.lines if read_vac_line(line).absolute]
     if absolute:
         modern = (vacuum.name.version or 0) >= RELATIVE_VAC
@@ -195,7 +213,7 @@ def _unneeded(history: History) -> Iterator[Finding]:
             message = "it holds no effective commit"
         yield finding(history.array, "con-superseded", path, message)
     for path in files.free_ignores(history.listing.paths_of(".ign"), superseded):
-        message = "no .con that is needed holds a write that it names"
+        message = "this .ign names no write in any .con, so it has no effect"
         yield finding(history.array, "con-superseded", path, message)
 
 
@@ -207,6 +225,7 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
     in_cons = _grouped(
         (table.uri(row), table.path(row)) for row in tiles if not table.is_loose(row)
     )
+    damaged = {problem.path for problem in history.problems}
     seen: dict[str, str] = {}
     for path in (source.path for source in table.sources if source.path in in_cons):
         uris = dict.fromkeys(in_cons[path])
@@ -216,7 +235,9 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
             message = (
                 f"{count_text(lost, 'delete')} whose own file is gone: the engine looks for it"
             )
-            yield finding(array, "con-blocks-consolidation", path, message)
+            hint = "chronotile repair {array} puts back those that can be read"
+            hint = hint if path in damaged else CODES["con-blocks-consolidation"][1]
+            yield finding(array, "con-blocks-consolidation", path, message, hint=hint)
         if updates := len(uris) - len(deletes):
             message = f"{count_text(updates, 'update')} in it, which the engine does not see"
             yield finding(array, "con-has-updates", path, message)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.commit_files import damage
-from chronotile.check.findings import Finding, Severity, count_text, finding
+from chronotile.check.findings import TAKEN_OUT, Finding, Severity, count_text, finding
 from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
@@ -48,7 +48,7 @@ def conditions(rules: Rules) -> Iterator[Finding]:
             encrypted.append(commit.source)
             continue
         except ChronotileError as error:
-            yield finding(array, "tile-corrupt", commit.source, str(error))
+            yield finding(array, "tile-corrupt", commit.source, str(error), hint=TAKEN_OUT)
             continue
         odd = tiles.oddity(commit.tile, max(commit.version, NEWEST_VERSION))
         if odd is not None:
@@ -97,7 +97,7 @@ def _broken(array: str, deletes: Iterable[Delete]) -> Iterator[Finding]:
         except (KeyNeededError, UnsupportedFilterError):
             continue
         except BadFileError as error:
-            yield finding(array, "tile-corrupt", commit.source, str(error))
+            yield finding(array, "tile-corrupt", commit.source, str(error), hint=TAKEN_OUT)
 
 
 def _refused(history: History, commit: Delete, stored: Condition) -> Iterator[Finding]:
@@ -156,11 +156,8 @@ def lacking_fragments(
     A delete that names such a field removes all of their rows: for the engine every comparison
     with it is false, and a delete stores the negation of its author's predicate (F15).
 
-    Args:
-        rules: The rules of the array's history.
-        named: The fields.
-        moment: The time of the delete; fragments that begin later do not matter.
-        look: Gives the health of fragments; not called if every schema has all of the fields.
+    Fragments that begin after `moment`, the time of the delete, do not matter. `look` gives the
+    health of fragments; it is not called if every schema has all of the fields.
     """
     wanted, history, table = tuple(named), rules.history, rules.history.table
     schemas = {item.text: item.schema for item in history.schemas if item.schema is not None}
@@ -211,9 +208,14 @@ def failures(view: View) -> Iterator[str]:
         try:
             reasons = engine_refuses(commit.stored, commit.schemas[0])
             text = commit.text
+        except BadFileError as error:
+            if not isinstance(error, (KeyNeededError, UnsupportedFilterError)):
+                hint = TAKEN_OUT.format(array=shell_word(view.history.array))
+                yield f"The engine cannot read this array at this window: {error}; {hint}"
+            continue
         except ChronotileError:
             continue
         if reasons:
             repair = f"chronotile repair {shell_word(view.history.array)}"
-            hint = f"{repair} moves it out, and says which rows come back"
+            hint = f"{repair} moves it to the quarantine, and says which rows come back"
             yield f"Every read at this window fails, by the delete `{text}`: {reasons[0]}; {hint}"

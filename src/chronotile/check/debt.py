@@ -6,6 +6,7 @@ Takes sizes from what was listed for the health; never reads a cell.
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,11 @@ from chronotile.check.findings import Finding, count_text, finding
 from chronotile.check.fragment_health import inspect
 from chronotile.check.tags import tags_of
 from chronotile.check.vacuumable_fragments import removable
+from chronotile.format.commit_files import FIRST_WITH_COMMITS
 from chronotile.format.kinds import FRAGMENTS, META
-from chronotile.format.names import MAX_TIMESTAMP, is_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name, parse_name, version_of
 from chronotile.visibility.lifelines import kept_for
+from chronotile.visibility.rules import TIMESTAMPED_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +34,8 @@ SUPERSEDED = "superseded-bytes"
 MANY_SMALL = 100
 """From this many small fragments on, they are worth consolidating. An open asks for the metadata of
 each, and a read for the files of each: in a bucket some hundred requests, which take seconds."""
+TARGET_BYTES = 10**9
+"""The size of a merged fragment, unless a compact is asked for another."""
 SMALL_TILES = 1
 """Tiles of a small fragment, at most. A tile is what a reader takes at once: a fragment of one
 gives it nothing to skip, and needs metadata and files of its own for a tile that may be nearly
@@ -40,13 +45,7 @@ MANY_META = 100
 
 
 def fragment_debt(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
-    """Find fragments that a vacuum would remove, and fragments that are too small.
-
-    Args:
-        store: Where the array is.
-        rules: The rules of its history.
-        health: Of the committed fragments that are there, by their folders.
-    """
+    """Find fragments that a vacuum would remove, and fragments that are too small."""
     yield from _superseded(store, rules, health)
     yield from _small(rules, health)
 
@@ -79,13 +78,30 @@ def _small(rules: Rules, known: Mapping[str, Health]) -> Iterator[Finding]:
     if len(rows) < MANY_SMALL:
         return
     health = (known.get(table.fragment_path(row)) for row in rows.tolist())
-    sizes = [one.measured for one in health if one is not None and one.measured is not None]
-    small = [size.cells for size in sizes if size.tiles <= SMALL_TILES]
-    if len(small) >= MANY_SMALL:
-        cells = count_text(median_low(small), "cell")
-        message = f"{len(small):,} of {len(rows):,} visible fragments have one tile or none, "
-        message += f"{cells} each (median): a read asks for the files of each"
-        yield finding(rules.history.array, "many-small-fragments", FRAGMENTS, message)
+    small = [
+        (one, one.measured.cells)
+        for one in health
+        if one is not None and one.measured is not None and one.measured.tiles <= SMALL_TILES
+    ]
+    if len(small) < MANY_SMALL:
+        return
+    cells = count_text(median_low([count for _, count in small]), "cell")
+    message = f"{len(small):,} of {len(rows):,} visible fragments have one tile or none, "
+    message += f"{cells} each (median): a read asks for the files of each"
+    first = FIRST_WITH_COMMITS if rules.history.dense else TIMESTAMPED_CELLS
+    sizes: Counter[str | None] = Counter()
+    merged = 0
+    for one, _ in small:
+        if version_of(parse_name(one.path.rpartition("/")[2])) >= first:
+            sizes[one.schema] += one.size
+            merged += 1
+    hint = None
+    if merged >= MANY_SMALL:
+        left = sum(-(-size // TARGET_BYTES) or 1 for size in sizes.values())
+        message += f"; chronotile compact makes about {left:,} of {merged:,} of them"
+    else:
+        hint = "consolidate its fragments with the engine, then chronotile vacuum {array}"
+    yield finding(rules.history.array, "many-small-fragments", FRAGMENTS, message, hint=hint)
 
 
 def array_metadata_debt(history: History) -> Iterator[Finding]:

@@ -32,7 +32,6 @@ from chronotile.format.datatypes import Datatype
 from chronotile.format.filters import AES_256_GCM, CEILING, Chunk, Filter, Pipeline, undo
 from chronotile.format.fragment_footer import COORDS, METADATA
 from chronotile.format.fragment_metadata import decode_tile_lists
-from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.storage.store import MissingObjectError
 
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from chronotile.check.findings import LookedAt
     from chronotile.format.fragment_footer import Footer
     from chronotile.format.fragment_metadata import FileTiles, TileLists
+    from chronotile.format.fragment_size import FragmentSize
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
@@ -73,14 +73,9 @@ class DeepCheck:
         self.closed: dict[str, list[str]] = {}
         """Reason -> metadata of fragments of which no cell file was looked at."""
         self._reader = FooterReader(store, history)
-        self._measures: dict[str, FragmentMeasure] = {}
 
     def check(self, path: str) -> Iterator[Damage]:
-        """Find what is wrong with one fragment that plain checks found whole.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """Find what is wrong with one fragment that plain checks found whole."""
         ((_, stored),) = self._reader.read([path.rpartition("/")[2]], own=True)
         if isinstance(stored, ChronotileError):
             self.closed.setdefault(stored.problem, []).append(f"{path}/{METADATA}")
@@ -115,9 +110,7 @@ class DeepCheck:
         if stored.metadata_size > _LEN_METADATA:
             raise TooLargeError(where, f"metadata of {stored.metadata_size} bytes")
         data = self.store.read(where)
-        if stored.schema_file not in self._measures:
-            self._measures[stored.schema_file] = FragmentMeasure(schema)
-        size = self._measures[stored.schema_file].measure(footer, where)
+        size = self._reader.measure(stored)
         lists = decode_tile_lists(data, footer, schema, where, key=self.key)
         if lists.leaves is not None and lists.leaves != size.tiles:
             problem = f"expected an R-tree of {size.tiles} tiles, found one of {lists.leaves}"
@@ -154,7 +147,7 @@ def _damaged(path: str, error: BadFileError | WrongKeyError) -> Damage:
 
 def _layout(
     footer: Footer, schema: Schema, size: FragmentSize, lists: TileLists, tiles: FileTiles
-) -> Layout:
+) -> CellFileLayout:
     """Work out what one cell file must hold."""
     whole = size.cells // size.tiles if footer.dense and size.tiles else schema.capacity
     last = whole if footer.dense else footer.last_cells
@@ -168,7 +161,7 @@ def _layout(
     if lists.encrypted:
         pipeline = _encrypted(pipeline)
     is_var = tiles.file.name.endswith("_var.tdb")
-    return Layout(
+    return CellFileLayout(
         tiles=_counted(tiles, values, footer, schema),
         pipeline=pipeline,
         num_tiles=size.tiles,
@@ -225,7 +218,7 @@ def _encrypted(pipeline: Pipeline) -> Pipeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class CellFileLayout:
     """The tiles of one cell file, by the schema and the footer."""
 
     tiles: FileTiles
@@ -248,7 +241,7 @@ class Layout:
         return self.cells(number) * self.width
 
 
-def check_file(store: Store, path: str, layout: Layout, key: bytes | None) -> str | None:
+def check_file(store: Store, path: str, layout: CellFileLayout, key: bytes | None) -> str | None:
     """Check one cell file, to its content where that can be opened.
 
     Args:
@@ -262,7 +255,6 @@ def check_file(store: Store, path: str, layout: Layout, key: bytes | None) -> st
 
     Raises:
         BadFileError: It is damaged; the error has the byte.
-        StorageError: The storage failed.
     """
     ends = _tile_ends(layout, path)
     blocks = _Blocks(store, path, layout.tiles.file.size)
@@ -288,9 +280,9 @@ def check_file(store: Store, path: str, layout: Layout, key: bytes | None) -> st
     return stopped
 
 
-def _tile_ends(layout: Layout, path: str) -> list[int]:
+def _tile_ends(layout: CellFileLayout, path: str) -> list[int]:
     """Find where each tile ends: offsets must rise from 0 on, and leave room for each tile."""
-    offsets, size = layout.tiles.offsets.array, layout.tiles.file.size
+    offsets, size = layout.tiles.offsets, layout.tiles.file.size
     if len(offsets) != layout.num_tiles:
         problem = f"expected the starts of {layout.num_tiles} tiles in the metadata"
         raise BadFileError(path, f"{problem}, found {len(offsets)}")
@@ -348,7 +340,7 @@ def _chunks(
 class _TileContent:
     """The content of a tile, as far as it can be wrong whatever its values are."""
 
-    def __init__(self, layout: Layout, number: int) -> None:
+    def __init__(self, layout: CellFileLayout, number: int) -> None:
         self.layout, self.number = layout, number
         self.part = layout.tiles.file.part
         self.is_offsets = self.part == "offsets" and not layout.is_empty

@@ -36,7 +36,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENT_META, LINES, META, OLD_SCH
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
-from chronotile.history.footer_files import read_consolidated
+from chronotile.history.read_footers import read_consolidated
 from chronotile.storage.place import PAGE, MissingObjectError
 from chronotile.visibility.rules import is_inside, is_seen
 
@@ -159,13 +159,7 @@ class Consolidated(NamedTuple):
 
 
 def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) -> OpenCost:
-    """Count the requests of an open at [0, now].
-
-    Args:
-        rules: The rules, applied to what was read of the array.
-        consolidated: The content of the `.meta` files.
-        now: The end of the window.
-    """
+    """Count the requests of an open at [0, now]."""
     history, end = rules.history, now_ms() if now is None else now
     listing, dense = history.listing, history.dense
     seen = (v.path for v in history.vacuums if is_seen(v.name, 0, end, dense=dense))
@@ -183,11 +177,7 @@ def open_cost(rules: Rules, consolidated: Consolidated, now: int | None = None) 
 
 
 def consolidated_fragments(store: Store, history: History) -> Consolidated | None:
-    """Read what the `.meta` files hold; None if one cannot be opened.
-
-    Raises:
-        StorageError: The storage failed.
-    """
+    """Read what the `.meta` files hold; None if one cannot be opened."""
     names: set[str] = set()
     large = 0
     for held in read_consolidated(store, history).values():

@@ -80,11 +80,7 @@ class FileUse(NamedTuple):
 def file_uses(
     store: Store, history: History, rules: Rules, files: Iterable[Entry]
 ) -> tuple[FileUse, ...]:
-    """Find the use of each of an array's files, in their order.
-
-    Raises:
-        StorageError: The storage failed.
-    """
+    """Find the use of each of an array's files, in their order."""
     entries = tuple(files)
     states = _states(history, rules)
     places = [_fragment_of(entry.path) for entry in entries]
@@ -111,10 +107,7 @@ def file_uses(
 def bytes_by_reason(history: History, rules: Rules, measured: Iterable[Entry]) -> dict[str, int]:
     """Add up the bytes of each of `REASONS`, by the sizes of files and of whole folders.
 
-    Args:
-        history: The array, as it was read.
-        rules: Its rules.
-        measured: Its files; a path that ends with a slash stands for all that is below it.
+    A measured path that ends with a slash stands for all that is below it.
     """
     states = _states(history, rules)
     sizes = dict.fromkeys(REASONS, 0)

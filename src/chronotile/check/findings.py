@@ -1,8 +1,12 @@
 """Findings: the things that are wrong, or surprising, in an array; and how much a check looked at.
 
-In: codes, paths, messages. Out: `Finding`, the severity and the hint of each code;
+In: codes, paths, messages, errors. Out: `Finding`, the severity and the hint of each code;
 `CappedFindings`, the first of each code with true numbers, for an array that has very many;
-`LookedAt`; words for messages. Finds nothing itself: the other modules of this room do.
+`LookedAt`; words for messages; the finding on an array that could not be read. Finds nothing
+itself: the other modules of this room do.
+
+A damaged array differs from one that could not be read: if the storage refuses, or memory runs
+out, the array may be sound, and needs no repair.
 """
 
 from __future__ import annotations
@@ -12,7 +16,18 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from chronotile.errors import ChronotileError, WrongKeyError, printable, shell_word
+from chronotile.errors import (
+    ArrayNotFoundError,
+    BadFileError,
+    BadNameError,
+    ChronotileError,
+    KeyNeededError,
+    TooLargeError,
+    UnsupportedFilterError,
+    WrongKeyError,
+    printable,
+    shell_word,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +42,14 @@ _REPAIR = "chronotile repair {array}"
 TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
 """The commands that put commits in order."""
 _BACK = f"{_REPAIR} brings back what it was made from"
+_COMPLETED = (
+    f"{_REPAIR} completes its last entry, if that is known; if not, {_REPAIR} --accept-loss "
+    "leaves it out"
+)
+_UNCOMMITTED = (
+    f"{_REPAIR} moves the commit to the quarantine, and shows the fragments that it was merged "
+    "from, if they are there"
+)
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
 _APPLY = "chronotile apply {array} writes its rows with the new values"
@@ -34,6 +57,13 @@ _ROWS_BACK = (
     "chronotile rows {array} --removed-by {name} lists what it took; "
     "chronotile undelete {array} {name} brings that back"
 )
+TAKEN_OUT = f"{_REPAIR} moves it to the quarantine; the rows that it hid become visible again"
+"""The hint on a delete or update that cannot be read."""
+KEEP_OR_DROP = (
+    "to keep its rows: chronotile repair {array} --commit-orphans; "
+    "to drop them (after 24 hours): chronotile vacuum {array} --whole-orphans"
+)
+"""The hint on a fragment that lacks only its commit."""
 _MOMENTS = "chronotile moments {array} lists the times at which all can be read"
 
 UNREADABLE = "unreadable"
@@ -42,21 +72,22 @@ SEALED = "tile-encrypted"
 """The code of what no key was given for: an info; or another key than its own: an error."""
 
 CODES: dict[str, tuple[Severity, str]] = {
-    "name-malformed": ("error", f"{_REPAIR} moves it, or mends the file that names it"),
-    "con-truncated": (
-        "error",
-        f"{_REPAIR} brings back what is certain; {_REPAIR} --accept-loss leaves its last entry out",
-    ),
+    "name-malformed": ("error", f"{_REPAIR} moves it to the quarantine; undo puts it back"),
+    "con-truncated": ("error", _COMPLETED),
     "con-name-range": ("warning", f"{TIDY}: the new file is named for what it holds"),
     "con-superseded": ("info", "chronotile vacuum {array} removes it"),
     "con-blocks-consolidation": ("warning", f"{_REPAIR} puts the lost files back"),
     "con-has-updates": ("warning", _APPLY),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
-    "commit-without-fragment": ("error", f"{_BACK}, or takes the commit out"),
+    "commit-without-fragment": ("error", _UNCOMMITTED),
     "fragment-without-commit": ("warning", f"{_LOOK} looks into it, and says what removes it"),
     "restore-undone": ("warning", f"{_REPAIR} hides it, and shows what the restore showed"),
     "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
     "fragment-damaged": ("error", f"{_BACK}, if that is there"),
+    "fragment-tile-count": (
+        "error",
+        "write its cells again with TileDB core 2.29.2 or later: reads of it fail or are wrong",
+    ),
     "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
     "cells-unopened": ("info", "read these fields with the engine to have them checked"),
     "delete-null": ("error", f"{_REPAIR} moves the delete out; write it again without NULL"),
@@ -70,21 +101,31 @@ CODES: dict[str, tuple[Severity, str]] = {
     "update-deletes": ("warning", _APPLY),
     "vac-absolute": ("info", "chronotile vacuum {array} removes it with what it lists"),
     "same-timestamp": ("warning", "write with timestamps of your own that differ"),
-    "tile-corrupt": ("error", f"{_REPAIR} moves it out, where the array can do without it"),
+    "tile-corrupt": (
+        "error",
+        f"{_REPAIR} moves it to the quarantine, if the array can be read without it",
+    ),
     SEALED: ("info", f"{_LOOK} --key-file FILE, with its key in FILE, checks it"),
     "version-unknown": ("info", "pip install --upgrade chronotile"),
     "many-loose-commits": ("info", f"{TIDY}: an open then lists one file"),
     "superseded-bytes": ("info", "chronotile vacuum {array} frees them"),
-    "many-small-fragments": ("info", f"consolidate its fragments with the engine, then {_VACUUM}"),
+    "many-small-fragments": (
+        "info",
+        "chronotile compact {array} merges them, then chronotile vacuum {array} --mode fragments",
+    ),
     "metadata-unconsolidated": (
         "info",
         "chronotile consolidate {array} --mode fragment-meta, then chronotile vacuum {array}",
     ),
-    "member-missing": ("error", "put it back, or remove the member from the group"),
+    "member-missing": (
+        "error",
+        "nothing to run: put its folder back, or remove the member from the group with the engine",
+    ),
     "member-elsewhere": (
         "warning",
-        "if the group was copied, remove the member and add the copy by a relative URI",
+        f"if the group was copied, {_REPAIR} names the copies instead",
     ),
+    "replica-differs": ("warning", "chronotile replicate SOURCE {array} brings it up to date"),
     "member-doubled": ("info", "nothing to run: it counts once"),
     "member-cyclic": ("warning", "remove the member: no program can follow it to an end"),
     "stray-array": ("info", "add it to the group, or move it out of the folder"),
@@ -140,7 +181,7 @@ def finding(
     the caller names one, and `{name}` the name.
 
     >>> finding("a", "name-malformed", "__commits/x.wrt", "no name").hint
-    'chronotile repair a moves it, or mends the file that names it'
+    'chronotile repair a moves it to the quarantine; undo puts it back'
     """
     usual, advice = CODES[code]
     return Finding(
@@ -149,7 +190,7 @@ def finding(
         array=array,
         path=path,
         # A name from inside a file may hold anything, even codes that move a terminal's cursor.
-        message=printable(message),
+        message=printable(message.removeprefix(f"{path}: ")),
         hint=(advice if hint is None else hint).format(
             array=shell_word(place or array), name=shell_word(name)
         ),
@@ -327,3 +368,48 @@ class LookedAt:
         files = count_text(self.files, "cell file")
         depth = "all of them" if self.opened == self.files else f"{self.opened:,} of them"
         return f"{words}, and at {files} of {self.bytes:,} bytes, {depth} to the content"
+
+
+_SEALED = (KeyNeededError, WrongKeyError)
+_UNSOUND = (BadFileError, BadNameError)
+_NO_DAMAGE = (TooLargeError, UnsupportedFilterError)
+"""Errors that name a file, but that no repair removes."""
+
+
+def unreadable(array: str, error: Exception) -> Finding:
+    """Make the finding on an array that could not be read at all.
+
+    >>> unreadable("a", WrongKeyError("a", "expected its key, found another")).code
+    'tile-encrypted'
+    """
+    code, path, problem = UNREADABLE, "", error_words(error)
+    if isinstance(error, ChronotileError) and error.where.startswith(f"{array}/"):
+        path, problem = error.where.removeprefix(f"{array}/"), error.problem
+    if isinstance(error, WrongKeyError):
+        return wrong_key(array, path, f"it cannot be read: {problem}")
+    if isinstance(error, KeyNeededError):
+        code = SEALED
+    elif isinstance(error, BadFileError) and not isinstance(error, _NO_DAMAGE):
+        code = "tile-corrupt"
+    return finding(array, code, path, f"it cannot be read: {problem}", severity="error")
+
+
+def may_pass(error: Exception) -> bool:
+    """Tell whether another try may succeed: the reading failed, and the array may be sound.
+
+    >>> from chronotile.errors import StorageError
+    >>> may_pass(StorageError("a", "503")), may_pass(ArrayNotFoundError("a", "no schema"))
+    (True, False)
+    """
+    return not isinstance(error, (*_SEALED, *_UNSOUND, ArrayNotFoundError))
+
+
+def error_words(error: Exception) -> str:
+    """Put an error in words, with its class if it is not ours.
+
+    >>> error_words(MemoryError())
+    'MemoryError'
+    """
+    if isinstance(error, ChronotileError):
+        return str(error)
+    return f"{type(error).__name__}: {error}".rstrip(": ")

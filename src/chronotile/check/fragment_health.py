@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import enum
 from contextlib import suppress
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import (
     BadFileError,
-    ChronotileError,
     KeyNeededError,
     TooLargeError,
     UnknownVersionError,
@@ -28,33 +27,26 @@ from chronotile.errors import (
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import is_commit_line
-from chronotile.format.consolidated_footers import consolidated_footers
-from chronotile.format.fragment_footer import (
-    FIRST_WITH_FOOTER,
-    FIRST_WITH_SCHEMA_NAME,
-    METADATA,
-    Footer,
-    decode_applied,
-    decode_footer,
-    footer_size,
-    schema_name,
-)
-from chronotile.format.fragment_size import FragmentMeasure, FragmentSize
+from chronotile.format.fragment_footer import FIRST_WITH_FOOTER, METADATA, decode_applied
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OLD_SCHEMA
 from chronotile.format.names import NEWEST_VERSION, is_newer, parse_name, version_of
+from chronotile.history.read_footers import FooterReader
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from chronotile.format.schema import Schema
+    from chronotile.format.fragment_size import FragmentSize
+    from chronotile.history.read_footers import StoredFooter
     from chronotile.history.read_history import History
     from chronotile.storage.store import Entry, Store
 
 
 NEWER = f"its format version is later than {NEWEST_VERSION}, the last that is known here"
 """Why the health of a fragment is unknown, and no change touches it."""
+_CORES = ("2.8", "2.9", "2.10", "2.11", "2.12", "2.14", "2.15", "2.16", "2.17", "2.19", "2.25")
+"""The first core that wrote each format version, from 12 on."""
 _LISTED_SINGLY = 16
 """Up to this many fragments of a bucket, list each folder by itself."""
 _LEN_METADATA = 1 << 28
@@ -68,6 +60,7 @@ class Wholeness(enum.Enum):
     FLAWED = "damaged where only some reads look"
     FILE_MISSING = "a file is missing"
     DAMAGED = "damaged"
+    MISCOUNTED = "its tiles do not fit its domain"
     UNKNOWN = "unknown"
 
 
@@ -98,8 +91,11 @@ class Health(NamedTuple):
     @property
     def code(self) -> str:
         """The code of the finding for its problem."""
-        missing = self.state is Wholeness.FILE_MISSING
-        return "fragment-file-missing" if missing else "fragment-damaged"
+        codes = {
+            Wholeness.FILE_MISSING: "fragment-file-missing",
+            Wholeness.MISCOUNTED: "fragment-tile-count",
+        }
+        return codes.get(self.state, "fragment-damaged")
 
     @property
     def is_whole(self) -> bool:
@@ -162,16 +158,6 @@ def lost_deletes(history: History, health: Mapping[str, Health]) -> dict[str, tu
     return lost
 
 
-class _Named(NamedTuple):
-    """The facts in the metadata of a fragment."""
-
-    files: tuple[tuple[str, int], ...]
-    schema: str
-    applied: tuple[str, ...]
-    flaw: str = ""
-    keeps_deleted: bool = False
-
-
 class _Files(NamedTuple):
     """The files of one fragment."""
 
@@ -206,15 +192,12 @@ class _Inspector:
 
     def __init__(self, store: Store, history: History) -> None:
         self.store, self.key = store, history.key
-        self.schemas = {item.text: item.schema for item in history.schemas if item.schema}
-        self.unreadable = frozenset(item.text for item in history.schemas if item.schema is None)
+        self.reader = FooterReader(store, history)
         self.linked = frozenset(history.listing.linked_fragments)
-        self.measures: dict[str, FragmentMeasure] = {}
-        self.metas = [p for p in history.listing.fragment_meta if p.endswith(".meta")]
 
     def inspect(self, path: str, files: _Files) -> Health:
         """Find the health of one fragment."""
-        where = f"{path}/{METADATA}"
+        where, name = f"{path}/{METADATA}", path.rpartition("/")[2]
         if is_newer(path):
             return Health(path, Wholeness.UNKNOWN, NEWER, where)
         if path in self.linked or METADATA in files.links:
@@ -224,14 +207,14 @@ class _Inspector:
         if entry is None:
             what = "is not there" if files.sizes else "is not there, nor is any other file"
             return Health(path, Wholeness.FILE_MISSING, f"{METADATA} {what}", where, closed=True)
-        version = version_of(parse_name(path.rpartition("/")[2]))
         try:
-            if version < FIRST_WITH_FOOTER:
-                self._schema(where, version)
-                tiles.decode(self._read(where, entry.size or 0), where, key=self.key)
+            data = self._read(where, entry.size or 0)
+            if version_of(parse_name(name)) < FIRST_WITH_FOOTER:
+                self.reader.schema(OLD_SCHEMA, where)
+                tiles.decode(data, where, key=self.key)
                 why = "its metadata is of a version without a footer"
                 return Health(path, Wholeness.UNKNOWN, why, where)
-            footer, named, data = self._footer(path, entry.size or 0, version)
+            stored, flaw = self._footer(name, data, entry.size or 0)
         except MissingObjectError:
             problem = f"{METADATA} is gone"
             return Health(path, Wholeness.FILE_MISSING, problem, where, closed=True)
@@ -239,86 +222,64 @@ class _Inspector:
             return Health(path, Wholeness.UNKNOWN, error.problem, where)
         except (BadFileError, WrongKeyError) as error:
             return Health(path, Wholeness.DAMAGED, error.problem, where, closed=True)
+        if len(data) < (entry.size or 0):
+            data = b""  # too long to be read whole: its tiles stay closed
         try:
-            for offset in sorted(footer.needed) if data else ():
+            for offset in sorted(stored.footer.needed) if data else ():
                 self._open(where, data, offset)
         except (BadFileError, WrongKeyError) as error:
-            return Health(path, Wholeness.DAMAGED, error.problem, where, named.schema)
-        health = _compared(path, files, self._with_others(where, footer, named, data))
-        return health._replace(measured=self._measured(footer, named.schema, where))
+            return Health(path, Wholeness.DAMAGED, error.problem, where, stored.schema_file)
+        health = _compared(files, *self._with_others(stored, flaw, data))
+        with suppress(BadFileError):
+            health = health._replace(measured=self.reader.measure(stored))
+        if health.is_whole and stored.footer.dense and data and health.measured is not None:
+            problem = self._miscounted(stored, data, health.measured.tiles)
+            state = Wholeness.MISCOUNTED if problem else Wholeness.WHOLE
+            health = health._replace(state=state, problem=problem)
+        return health
 
-    def _footer(self, path: str, size: int, version: int) -> tuple[Footer, _Named, bytes]:
-        """Read the footer, and the whole metadata if it is not too long."""
-        where = f"{path}/{METADATA}"
-        data = self._read(where, size)
+    def _miscounted(self, stored: StoredFooter, data: bytes, tiles: int) -> str:
+        """Say that a dense fragment has other tiles than its domain (F19), and who wrote it."""
+        footer = stored.footer
+        starts = zip(footer.ofs_tile_offsets, footer.file_sizes, strict=True)
+        first = next((offset for offset, size in starts if size), None)
+        payload = None if first is None else self._open(stored.where, data, first)
+        there = tiles if payload is None else int.from_bytes(payload[:8], "little")
+        if there == tiles:
+            return ""
+        at = footer.version - 12
+        core = _CORES[at] if at >= 0 else "before 2.8"
+        core += f" to before {_CORES[at + 1]}" if 0 <= at < len(_CORES) - 1 else ""
+        return (
+            f"its files have {there:,} tiles, its domain {tiles:,}: core {core} wrote "
+            f"it, by its format version {footer.version}, and cut a write wrongly (F19)"
+        )
+
+    def _footer(self, name: str, data: bytes, size: int) -> tuple[StoredFooter, str]:
+        """Decode the footer; if it is damaged, its copy in a `.meta`, and say so."""
         try:
-            length = footer_size(data, size, version, self._schema(where, version), where)
-            tail = data[-length:]
-            if length > len(data):
-                tail = self.store.read_range(where, size - length, size, size=size)
-            footer, name = self._decoded(tail, version, where)
-            flaw = ""
+            return self.reader.decode(self.reader.cut(name, data, size)), ""
         except BadFileError as error:
-            copy = self._copies.get(path.rpartition("/")[2])
+            copy = self.reader.copies([name]).get(name)
             if copy is None:
                 raise
-            footer, name = self._decoded(copy, version, where, bare=True)
             flaw = f"{error.problem}; a .meta holds another copy of the footer"
-        named = _Named(footer.files, name, (), flaw, footer.has_delete_metadata)
-        return footer, named, data if len(data) == size else b""
+            return self.reader.decode(self.reader.copied(name, copy, size)), flaw
 
-    def _decoded(
-        self, data: bytes, version: int, where: str, *, bare: bool = False
-    ) -> tuple[Footer, str]:
-        name = schema_name(data, version, where)
-        schema = self._schema(where, version, name)
-        assert schema is not None  # a footer without a schema's name is older than version 10
-        return decode_footer(data, schema, where, bare=bare), name or OLD_SCHEMA
-
-    def _measured(self, footer: Footer, schema: str, where: str) -> FragmentSize | None:
-        """Measure the tiles and cells of a fragment; None if its footer cannot be true."""
-        if schema not in self.measures:
-            self.measures[schema] = FragmentMeasure(self.schemas[schema])
-        with suppress(BadFileError):
-            return self.measures[schema].measure(footer, where)
-        return None
-
-    @cached_property
-    def _copies(self) -> dict[str, bytes]:
-        """The footers that the array's `.meta` files hold."""
-        footers: dict[str, bytes] = {}
-        for path, data in self.store.read_many(self.metas):
-            with suppress(ChronotileError):
-                if isinstance(data, ChronotileError):
-                    raise data
-                payload = tiles.decode(data, path, key=self.key).payload
-                footers |= consolidated_footers(payload, path)
-        return footers
-
-    def _with_others(self, where: str, footer: Footer, named: _Named, data: bytes) -> _Named:
-        """Add the applied deletes and the flaws of the other tiles to what the metadata says."""
-        flaw, applied = named.flaw, named.applied
+    def _with_others(
+        self, stored: StoredFooter, flaw: str, data: bytes
+    ) -> tuple[StoredFooter, str]:
+        """Read the applied deletes, and look for flaws in the tiles that only some reads need."""
+        footer, applied = stored.footer, tuple[str, ...]()
         for offset in sorted(footer.others) if data else ():
             try:
-                payload = self._open(where, data, offset)
+                payload = self._open(stored.where, data, offset)
                 if offset == footer.ofs_processed_conditions and payload is not None:
-                    uris = decode_applied(payload, where)
+                    uris = decode_applied(payload, stored.where)
                     applied = tuple(u.rpartition("/")[2].removesuffix(".del") for u in uris)
             except (BadFileError, WrongKeyError) as error:
                 flaw = flaw or error.problem
-        return named._replace(flaw=flaw, applied=applied)
-
-    def _schema(self, where: str, version: int, name: str | None = None) -> Schema | None:
-        """Find the schema of a footer; before version 10 an array has only one."""
-        if name is None:
-            if version >= FIRST_WITH_SCHEMA_NAME:
-                return None
-            name = OLD_SCHEMA
-        if name in self.unreadable:
-            raise KeyNeededError(where, "expected the schema of its files, found it unreadable")
-        if name not in self.schemas:
-            raise BadFileError(where, f"expected its schema {name!r:.120}, found none of that name")
-        return self.schemas[name]
+        return replace(stored, applied=applied), flaw
 
     def _read(self, where: str, size: int) -> bytes:
         if size <= _LEN_METADATA:
@@ -330,23 +291,21 @@ class _Inspector:
 
     def _open(self, where: str, data: bytes, offset: int) -> bytes | None:
         """Open a tile before the footer; return None if the tile is too large."""
-        length = tiles.extent(memoryview(data)[offset:])
-        if length is None or offset + length > len(data):
-            raise BadFileError(where, "expected a tile before the footer, found none", offset)
         try:
-            return tiles.decode(data[offset : offset + length], where, key=self.key).payload
+            return tiles.open_at(data, offset, where, key=self.key)
         except TooLargeError:
             return None
 
 
-def _compared(path: str, files: _Files, named: _Named) -> Health:
+def _compared(files: _Files, stored: StoredFooter, flaw: str) -> Health:
     """Compare the files of a fragment with those that its metadata names."""
 
     def health(state: Wholeness, problem: str, file: str) -> Health:
-        where, kept = f"{path}/{file}", named.keeps_deleted
-        return Health(path, state, problem, where, named.schema, named.applied, kept)
+        where, applied = f"{stored.path}/{file}", stored.applied or ()
+        kept = stored.footer.has_delete_metadata
+        return Health(stored.path, state, problem, where, stored.schema_file, applied, kept)
 
-    for name, size in named.files:
+    for name, size in stored.footer.files:
         entry = files.sizes.get(name)
         if entry is None and name in files.links:
             problem = "a file is a symbolic link, which is never followed"
@@ -357,4 +316,4 @@ def _compared(path: str, files: _Files, named: _Named) -> Health:
         if entry.size != size:
             problem = f"{size} bytes are named, and {entry.size} are there"
             return health(Wholeness.DAMAGED, problem, name)
-    return health(Wholeness.FLAWED if named.flaw else Wholeness.WHOLE, named.flaw, METADATA)
+    return health(Wholeness.FLAWED if flaw else Wholeness.WHOLE, flaw, METADATA)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.findings import SKEW_MS, TIDY, Finding, Severity, count_text, finding, shown
+from chronotile.check.findings import (
+    KEEP_OR_DROP,
+    SKEW_MS,
+    TIDY,
+    Finding,
+    Severity,
+    count_text,
+    finding,
+    shown,
+)
 from chronotile.check.restores import undone_finding, undone_restores
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
@@ -35,9 +44,7 @@ MANY_LOOSE = 100
 def fragments(rules: Rules, orphans: Mapping[str, Health] | None = None) -> Iterator[Finding]:
     """Find fragments without commits, commits without fragments, and times that mislead.
 
-    Args:
-        rules: The rules of a history.
-        orphans: The health of fragments without an effective commit, if somebody looked.
+    `orphans` is the health of fragments without an effective commit, if somebody looked.
     """
     yield from missing(rules)
     yield from uncommitted(rules, orphans)
@@ -81,13 +88,11 @@ def orphan_paths(rules: Rules) -> dict[str, bool]:
 def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Iterator[Finding]:
     """Find fragments without a commit, or whose commit is ignored.
 
-    Args:
-        rules: The rules of a history.
-        health: Of these fragments, if somebody looked: it decides which vacuum removes them.
+    Their health, if somebody looked, decides which vacuum removes them.
     """
     for path, is_ignored in orphan_paths(rules).items():
         hint = None if health is None else _removes_orphan(health[path], is_ignored=is_ignored)
-        message = "no commit names it: a write that is under way, or that was broken off"
+        message = "no commit names this fragment: its write is still running, or it failed"
         severity: Severity = "warning"
         if is_ignored:
             message, severity = "its commit is ignored: a removal that was broken off", "info"
@@ -103,10 +108,7 @@ def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
     removes = f"chronotile vacuum {{array}} {option} removes it once it is a day old"
     if is_ignored:
         return f"{TIDY}, then {removes}"
-    again = ""
-    if health.is_whole:
-        again = "; if its commit was lost, chronotile repair {array} --commit-orphans puts one back"
-    return f"if no write is under way, {removes}{again}"
+    return KEEP_OR_DROP if health.is_whole else f"if no write is under way, {removes}"
 
 
 def misnamed(history: History) -> Iterator[Finding]:

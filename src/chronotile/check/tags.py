@@ -35,7 +35,6 @@ def tags_of(store: Store, history: History) -> Tags:
 
     Raises:
         ChangedError: Metadata is gone since the array was listed.
-        StorageError: The storage failed.
     """
     names = visible_metadata(history, 0, MAX_TIMESTAMP)
     return tags_in(store, names, history.key, is_sealed=history.is_sealed)
@@ -44,11 +43,7 @@ def tags_of(store: Store, history: History) -> Tags:
 def tags_in(store: Store, names: Sequence[Name], key: bytes | None, *, is_sealed: bool) -> Tags:
     """Read the tags in some files of metadata of an array or a group, as `tags_of` does.
 
-    Args:
-        store: Where it is.
-        names: The files, in the order in which they count.
-        key: The key, if there is one.
-        is_sealed: Whether it is encrypted, and there is no key.
+    The files come in the order in which they count.
     """
     files: list[MetadataFile] = []
     doubts: list[Doubt] = []
@@ -72,11 +67,10 @@ def moment_in(store: Store, history: History, moment: Moment) -> int:
         ReadError: It may be a tag, and metadata cannot be read.
     """
 
-    def look_up(name: str) -> int | None:
-        return tags_of(store, history).checked(store.uri).moment(name)
+    def tags() -> dict[str, int]:
+        return tags_of(store, history).checked(store.uri).by_name()
 
-    first = history.table.first_time
-    return to_ms(moment, history.array, look_up=look_up, earliest=first)
+    return to_ms(moment, history.array, tags=tags, earliest=history.table.first_time)
 
 
 def unreadable_tags(
@@ -87,12 +81,8 @@ def unreadable_tags(
 ) -> Iterator[Finding]:
     """Find tags whose moments a vacuum has made unreadable, in full or in part.
 
-    Args:
-        store: Where the array is.
-        rules: The rules of its history.
-        of_group: Only these tags of a group, and of them only those that the array does not know:
-            its own check finds the others.
-        group: That group.
+    With `of_group`, only these tags of a group, and of them only those that the array does not
+    know: its own check finds the others.
     """
     history = rules.history
     tags = tags_of(store, history)

@@ -16,4 +16,5 @@ The modules of groups, in reading order:
     tag_members      plans of a group's tags
     undo_members     plans that take back a change of a group
     clone_members    a copy of a whole dataset
+    replicate_tree   copies of all arrays and groups of a folder, each kept equal to its source
 """

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.change.repair_group import is_passed_over
+from chronotile.change.repair_group import folders_beside, is_passed_over, twin_of
 from chronotile.check.check_array import check, group_metadata
-from chronotile.check.findings import SEALED, SEVERITIES, Finding, count_text, finding, wrong_key
+from chronotile.check.findings import (
+    CODES,
+    SEALED,
+    SEVERITIES,
+    Finding,
+    count_text,
+    finding,
+    unreadable,
+    wrong_key,
+)
 from chronotile.check.tags import doubtful_tags, unreadable_tags
-from chronotile.check.unread_arrays import unreadable
 from chronotile.dataset.moments import span_of
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
-from chronotile.history.listing import is_array, is_group
-from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import files_at, members_at
 
 if TYPE_CHECKING:
@@ -78,7 +84,7 @@ def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
     places = {node.uri for node in nodes}
     for uri, store in groups.items():
         members = [node for node in nodes if node.member.group == uri]
-        beside = _folders(store)
+        beside = folders_beside(store)
         found = [*_members(uri, store, members, beside), *_strays(uri, store, places, beside)]
         yield from sorted(found, key=lambda item: SEVERITIES.index(item.severity))
     yield from check_tags(dataset)
@@ -118,14 +124,18 @@ def _members(
     uri: str, store: Store, members: list[Node], beside: dict[str, str]
 ) -> Iterator[Finding]:
     for node in members:
-        twin = _twin(node, store, beside)
+        twin = None
+        if not node.member.is_relative and node.store is not None:
+            twin = twin_of(node.store.place, store, beside)
         if twin is not None:
             message = f"{node.path} is listed at {node.member.stored_uri}, and {twin} is here"
             yield finding(uri, "member-elsewhere", twin, f"{message}: was the group copied?")
         if node.found in _GONE:
-            message = f"{node.path} {_GONE[node.found]}: {node.member.stored_uri}"
+            where = "" if node.member.is_relative else f": {node.member.stored_uri}"
+            message = f"the member {node.path} {_GONE[node.found]}{where}"
             more = f" ({node.problem})" if node.found == "refused" else ""
-            yield finding(uri, "member-missing", node.member.title, message + more)
+            hint = None if twin is None else CODES["member-elsewhere"][1]
+            yield finding(uri, "member-missing", node.member.title, message + more, hint=hint)
         elif node.found == "unreadable":
             message = f"{node.path} cannot be read: {node.problem}"
             yield finding(uri, "unreadable", node.member.title, message)
@@ -134,34 +144,11 @@ def _members(
             yield finding(uri, f"member-{node.found}", node.member.title, message)
 
 
-def _twin(node: Node, store: Store, beside: dict[str, str]) -> str | None:
-    """Find the folder of a copied member in a copied group, if its URI leads elsewhere."""
-    if node.member.is_relative or node.store is None or node.store.place.is_below(store.place):
-        return None
-    last = node.store.place.root.rpartition("/")[2]
-    return last if last in beside else None
-
-
 def _strays(uri: str, store: Store, places: set[str], beside: dict[str, str]) -> Iterator[Finding]:
     for name, kind in beside.items():
         if store.child(name).uri not in places:
             message = f"the {kind} {name} lies in the folder, and is no member"
             yield finding(uri, "stray-array", name, message)
-
-
-def _folders(store: Store) -> dict[str, str]:
-    """List the arrays and groups right in a group's folder: name -> its kind."""
-    names = [name for name in store.list_dir().folders if not name.startswith("__")]
-
-    def kind(name: str) -> str | None:
-        try:
-            folder = store.child(name).list_dir()
-        except ChronotileError:
-            return None
-        return "array" if is_array(folder) else "group" if is_group(folder) else None
-
-    kinds = ahead(kind, names, min(store.concurrency, len(names)))
-    return {name: found for name, found in zip(names, kinds, strict=True) if found is not None}
 
 
 def check_as_of(dataset: Dataset, moment: int) -> tuple[Finding, ...]:

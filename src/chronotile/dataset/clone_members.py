@@ -19,8 +19,7 @@ from chronotile.dataset.over_members import GroupReport, MemberOutcome
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
-from chronotile.format.names import try_parse
-from chronotile.format.short_ids import find_name
+from chronotile.format.names import find_name, try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.transfer import Transfer
 
@@ -45,14 +44,8 @@ def clone_members(
 ) -> GroupReport:
     """Make a dataset that shows what an open of every member at a moment shows.
 
-    Args:
-        dataset: The group.
-        target: Where the clone goes.
-        start: The start of the window of every member.
-        end: The moment; now, if it is left out.
-        without: Names of commits to leave out, or enough of their ids, in whichever members.
-        dry_run: Plan only.
-        options: Further arguments of `clone`.
+    `without` names commits to leave out, or enough of their ids, in whichever members; `options`
+    are further ones of `clone`.
 
     Raises:
         RefusedError: A member is gone, or lies elsewhere.

@@ -97,14 +97,8 @@ def member_events(
 ) -> DatasetEvents:
     """Find the events of all members, the newest first.
 
-    Args:
-        dataset: The group.
-        window: Which events.
-        pattern: Only members whose path fits, such as `ms/*/X`; all others are not read.
-        sizes: Add up the files of each array.
-        reverse: The oldest first.
-        only: Of arrays, only those at these places; all if left out.
-        undone: Also operations that were undone.
+    Members whose path does not fit the pattern are not read. Of arrays, `only` chooses those at
+    some places. `sizes` adds up the files of each array.
     """
     window = window or EventFilter(kinds=frozenset(DATASET_EVENTS))
     found: list[MemberEvent] = []
@@ -218,14 +212,7 @@ class DatasetFollowing:
         pattern: str | None = None,
         sizes: bool = True,
     ) -> None:
-        """Find the events so far.
-
-        Args:
-            open_again: Opens the group.
-            window: The events to show.
-            pattern: Only members whose path fits.
-            sizes: Add up the files of each array.
-        """
+        """Find the events so far."""
         self._open, self._window, self._pattern, self._sizes = open_again, window, pattern, sizes
         self._watches: dict[str, LogWatch] = {}
         dataset = open_again()
@@ -235,6 +222,19 @@ class DatasetFollowing:
         self._seen = {
             _identity(one) for one in self.history.events if one.event.reason != "uncommitted"
         }
+        self._told = {(one.member, one.event.name) for one in self.history.operations}
+        self._last = self.history
+
+    def look_folded(self) -> list[tuple[MemberEvent, tuple[Event, ...]]]:
+        """Find what `look` finds, with one event for all that an operation did."""
+        fresh, known = self.look(), self._last.operations
+        told, self._told = self._told, self._told | {(o.member, o.event.name) for o in known}
+        history = self._last._replace(events=tuple(fresh))
+        return [
+            (one, under)
+            for one, under in history.folded(reverse=True)
+            if (one.member, one.event.name) not in told and (under or one in fresh)
+        ]
 
     def look(self) -> list[MemberEvent]:
         """Find the events that have come since the last look.
@@ -248,7 +248,7 @@ class DatasetFollowing:
         try:
             dataset = self._open()
             changed |= self._watch(dataset)
-            history = self._tell(dataset, changed)
+            self._last = history = self._tell(dataset, changed)
         except BaseException:
             self._forget(changed)
             raise

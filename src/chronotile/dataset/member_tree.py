@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from chronotile.format.groups import GroupEntry
-    from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Folder, Store
 
 
@@ -211,12 +210,7 @@ def walk(
 ) -> Iterator[Node]:
     """Look up the members of a group at a moment, and of every group in it.
 
-    Args:
-        root: The group.
-        history: Its lists of members.
-        end: The moment.
-        looked_up: Folders and groups that were read for another moment.
-        nested: Go into the groups that are members.
+    `looked_up` holds folders and groups that were read for another moment.
 
     Raises:
         ChronotileError: The root's own list of members cannot be read.

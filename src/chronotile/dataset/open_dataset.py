@@ -22,17 +22,12 @@ from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.listing import is_group
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from chronotile.check.findings import Finding
-    from chronotile.dataset.member_tree import Node
-    from chronotile.dataset.moments import WholeState
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
-    from chronotile.history.group_reading import GroupHistory
     from chronotile.storage.store import Store
     from chronotile.visibility.view import View
 
@@ -73,11 +68,7 @@ class Dataset:
         return self.group.key
 
     def reopened(self) -> Dataset:
-        """Read the dataset again, as it is now.
-
-        Raises:
-            StorageError: The storage failed.
-        """
+        """Read the dataset again, as it is now."""
         return Dataset(self.store, read_group(self.store, key=self.key))
 
     def moment(self, time: Moment, where: str = "time") -> int:
@@ -88,10 +79,10 @@ class Dataset:
             ReadError: It may be a tag, and metadata cannot be read.
         """
         first = min((file.name.t1 for file in self.group.files), default=None)
-        return to_ms(time, where, look_up=self._tagged, earliest=first)
+        return to_ms(time, where, tags=self._tagged, earliest=first)
 
-    def _tagged(self, name: str) -> int | None:
-        return self.known_tags.checked(self.uri).moment(name)
+    def _tagged(self) -> dict[str, int]:
+        return self.known_tags.checked(self.uri).by_name()
 
     @property
     def tags(self) -> dict[str, int]:
@@ -101,7 +92,6 @@ class Dataset:
 
         Raises:
             ReadError: Metadata cannot be read, and may hold a tag; `known_tags` has the others.
-            StorageError: The storage failed.
         """
         return self.known_tags.checked(self.uri).own
 
@@ -156,18 +146,9 @@ class Dataset:
         nodes = (node for node in self.tree() if node.found == "group")
         return tuple(Dataset(n.store, n.history) for n in nodes if n.store and n.history)
 
-    def read_logs(
-        self, at: Moment | None = None, on_array: Callable[[str], None] | None = None
-    ) -> Iterator[tuple[Node, Log | ChronotileError]]:
-        """Read the log of each array, or why it cannot be read, one by one.
-
-        Args:
-            at: Of the arrays that are members at this moment.
-            on_array: Called with the path of each array before it is read.
-        """
+    def read_logs(self, at: Moment | None = None) -> Iterator[tuple[Node, Log | ChronotileError]]:
+        """Read the log of each array at a moment, or why it cannot be read, one by one."""
         for node in self.arrays(at):
-            if on_array is not None:
-                on_array(node.path)
             yield node, self.read_log(node)
 
     def read_log(self, node: Node) -> Log | ChronotileError:
@@ -191,57 +172,13 @@ class Dataset:
             found[node.path] = log
         return found
 
-    def check(
-        self, *, as_of: Moment | None = None, log_only: bool = False, deep: bool = False
-    ) -> tuple[Finding, ...]:
-        """Find what is wrong with the group and with every member, group by group.
 
-        Args:
-            as_of: Only whether the dataset can be read whole at this moment.
-            log_only: Check the commit logs, and no fragment.
-            deep: Open the cells of each fragment too.
-
-        Raises:
-            ChronotileError: Both `log_only` and `deep` are asked for.
-        """
-        from chronotile.dataset.check_group import check_as_of, check_dataset
-
-        if as_of is not None:
-            return check_as_of(self, self._at(as_of))
-        if log_only and deep:
-            raise ChronotileError(self.uri, "expected log_only or deep, found both")
-        return check_dataset(self, log_only=log_only, deep=deep)
-
-    def moments(self) -> tuple[WholeState, ...]:
-        """Find the stretches of time at which every member can be read whole, in order."""
-        from chronotile.dataset.moments import find_moments
-
-        return find_moments(self)
-
-
-def open_dataset(
-    uri: str,
-    key: bytes | str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> Dataset:
+def dataset_at(store: Store, key: bytes | str | None = None) -> Dataset:
     """List and read the lists of members of a group, once.
-
-    Args:
-        uri: The group: a local path, or a `file://`, `s3://`, `gs://` or `az://` URI.
-        key: The AES-256 key of encrypted members: 32 bytes, or 32 characters.
-        storage_options: Options of the storage, such as `aws_endpoint`. It goes along to
-            members in other places of the same kind of storage.
 
     Raises:
         ArrayNotFoundError: There is no group.
-        StorageError: The storage failed.
-
-    >>> from chronotile.storage.store import open_store
-    >>> open_store("memory:doc-dataset").put_if_absent("__tiledb_group.tdb", b"")
-    >>> open_dataset("memory:doc-dataset").members()
-    ()
     """
-    store = open_store(str(uri), storage_options)
     return Dataset(store, read_group(store, key=key))
 
 
@@ -283,6 +220,7 @@ def member_rows(
     *,
     sizes: bool = True,
     nested: bool = True,
+    logs: bool = True,
     on_member: Callable[[], None] | None = None,
 ) -> Iterator[MemberRow]:
     """Summarise the members at a moment.
@@ -292,21 +230,22 @@ def member_rows(
         at: The moment; now if left out.
         sizes: Add up the files of each array.
         nested: Go into the groups that are members.
+        logs: Read the log of each array, for its commits.
         on_member: Called after each member.
     """
     nodes = dataset.tree(at) if nested else dataset.direct(at)
     for node in nodes:
-        yield _row(dataset, node, sizes=sizes)
+        yield _row(dataset, node, sizes=sizes, logs=logs)
         if on_member is not None:
             on_member()
 
 
-def _row(dataset: Dataset, node: Node, *, sizes: bool) -> MemberRow:
+def _row(dataset: Dataset, node: Node, *, sizes: bool, logs: bool) -> MemberRow:
     commits, size, changed, error = None, None, None, None
     if node.history is not None:
         commits = len(node.history.files)
         changed = max((file.name.t2 for file in node.history.files), default=None)
-    elif node.found == "array" and node.store is not None:
+    elif logs and node.found == "array" and node.store is not None:
         log = dataset.read_log(node)
         if isinstance(log, ChronotileError):
             error = str(log)
@@ -341,7 +280,6 @@ def as_mended(dataset: Dataset) -> Dataset:
 
     Raises:
         RefusedError: A damaged list of the dataset's own group has just changed.
-        StorageError: The storage failed.
     """
     history = mended_history(dataset.store, dataset.key)
     known: dict[str, GroupHistory] = {}

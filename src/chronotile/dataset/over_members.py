@@ -215,14 +215,8 @@ def plan_members(
 ) -> list[MemberPlan]:
     """Plan a change of every array of a dataset.
 
-    Args:
-        dataset: The group.
-        planner: Plans one array.
-        options: Further arguments of it.
-        own: Plans the files of one group itself.
-        own_options: Further arguments of that.
-        outside: Change also members that lie outside of the dataset's folder.
-        pattern: Only members whose path fits, such as `ms/*/X`.
+    `own` plans the files of one group itself. Both planners get their options; `outside` takes
+    members along that lie outside of the dataset's folder.
 
     Raises:
         ChronotileError: The lists of members cannot be read.
@@ -377,11 +371,13 @@ class GroupRecord:
 
     def end(self, report: GroupReport, state: operations.State | None = None) -> None:
         """Write down how it ended."""
-        if self._operation is not None and self._who is not None:
-            state = state or ("failed" if report.failed else "done")
-            operations.end(self.store, self._operation, report, self._who, state)
-        if report.undoes is not None and not report.failed:
+        if report.undoes is not None and not report.failed and state is None:
+            # Before the undo has ended: if it is broken off here, this is done once more.
             mark_undone(self.store, report.undoes)
+        if self._operation is not None and self._who is not None:
+            is_final = report.has_steps and not report.can_be_undone
+            state = state or ("failed" if report.failed else "final" if is_final else "done")
+            operations.end(self.store, self._operation, report, self._who, state)
 
 
 def arrays_and_groups(

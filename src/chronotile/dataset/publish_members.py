@@ -26,11 +26,12 @@ from chronotile.change.executor import Execution
 from chronotile.change.publish import Load, Wish
 from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.dataset.open_dataset import open_dataset
+from chronotile.dataset.open_dataset import dataset_at
 from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -174,7 +175,7 @@ def _staged(
     wanted: dict[str, list[Node]] = {}
     for place in places:
         options = dict(dataset.store.options)
-        for found in open_dataset(place, dataset.key, options).arrays():
+        for found in dataset_at(open_store(place, options), dataset.key).arrays():
             if pattern is None or fnmatchcase(found.path, pattern):
                 wanted.setdefault(found.path, []).append(found)
     here = {node.path: node for node in dataset.arrays()}

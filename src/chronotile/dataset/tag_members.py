@@ -31,7 +31,7 @@ from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as
 from chronotile.errors import ChronotileError, ReadError
-from chronotile.format.tag_entries import check_name, mark_item, tag_item
+from chronotile.format.tag_entries import check_name, group_tag_item, tag_item
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
 
@@ -141,7 +141,7 @@ def _mark(dataset: Dataset, node: Node, name: str, moment: int, *, there: bool) 
     if there == ((name, moment) in tags_of_group(store, history).of_groups):
         return Plan(command="tag", array=store.uri)
     words = mark_words(name, moment, there=there)
-    step = _group_step(store, history, mark_item(name, moment, there=there), words)
+    step = _group_step(store, history, group_tag_item(name, moment, there=there), words)
     return plan_of(store, step)
 
 

@@ -8,16 +8,31 @@ delete. If one plan cannot be made, there is none.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change import operations
+from chronotile.change.executor import execute
 from chronotile.change.older_records import last_report, plan_undo_report, read_report
-from chronotile.change.undo import ChangeRecord, plan_inverse, read_record, refuse_final
+from chronotile.change.undo import (
+    NOTHING,
+    ChangeRecord,
+    Settled,
+    broken_off,
+    carry_out_settlement,
+    is_complete,
+    kept_numbers,
+    plan_inverse,
+    read_record,
+    refuse_built_on,
+    refuse_final,
+    settle,
+    standing_record,
+)
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import arrays_and_groups, planned_as
 from chronotile.errors import ChronotileError, ReadError
-from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.format.short_ids import find_name
+from chronotile.format.names import MAX_TIMESTAMP, find_name
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -31,43 +46,120 @@ if TYPE_CHECKING:
 def find_operation(dataset: Dataset, wanted: str | None) -> Operation | None:
     """Find the operation of a group that is to be taken back: the last one, or that one.
 
-    An undo that was broken off is gone on with: the change that it takes back is the one.
+    An undo that failed is gone on with: the change that it takes back is the one.
     """
     store = dataset.store
-    known = list(operations.list_operations(store))
+    known = operations.list_operations(store)
+    last = next((one for one in known if one.state in ("done", "failed")), None)
+    if wanted is None and last is not None and (last.command, last.state) == ("undo", "failed"):
+        wanted = str(operations.read_operation(store, last).get("undoes"))
+    others = ("undo", *operations.COPIES)
     for one in known:
-        if wanted is None and one.command == "undo" and one.state in ("begun", "failed"):
-            wanted = str(operations.read_operation(store, one).get("undoes"))
-            break
-        if one.state == "done":
-            break
-    for one in known:
-        is_wanted = one.id.startswith(wanted) if wanted else one.command != "undo"
-        if is_wanted and one.state != "undone":
+        is_wanted = one.id.startswith(wanted) if wanted else one.command not in others
+        if not is_wanted or one.state == "undone":
+            continue
+        # Of a change that failed, some members may have been changed.
+        if wanted or one.state != "failed" or any(_standing(dataset, one)):
             return one
     return None
 
 
-def plan_undo_members(dataset: Dataset, operation: Operation) -> list[MemberPlan]:
+def plan_undo_members(
+    dataset: Dataset, operation: Operation, *, begun: ChangeRecord | None = None
+) -> list[MemberPlan]:
     """Plan to take back what an operation of a group did, the last member first.
+
+    Args:
+        dataset: The group.
+        operation: What is taken back.
+        begun: The undo of the group that was broken off, and is to be finished.
 
     Raises:
         RefusedError: A member cannot be taken back.
     """
     planned: list[MemberPlan] = []
-    for target in arrays_and_groups(dataset, groups=True):
-        for record in _records(target, operation, dataset):
-            if record.document.get("state") == "undone":
-                continue
-            try:
-                refuse_final(target.store, record)
-                plan = plan_inverse(target.store, dataset.key, record)
-            except ChronotileError as error:
-                problem = f"expected that every member can, found {target.path or dataset.uri}"
-                raise RefusedError(dataset.uri, f"{problem}: {error}") from error
-            if plan.steps:
-                planned.append(planned_as(target, plan))
+    own = None if begun is None else _own_part(begun, "begun")
+    for target, one, record in _standing(dataset, operation):
+        store = target.store
+        try:
+            refuse_final(store, record)
+            refuse_built_on(store, operations.list_operations(store), one, record)
+            is_own = store.uri == dataset.uri
+            plan = plan_inverse(store, dataset.key, record, begun=own if is_own else None)
+        except ChronotileError as error:
+            problem = f"expected that every member can, found {target.path or dataset.uri}"
+            raise RefusedError(dataset.uri, f"{problem}: {error}") from error
+        if plan.steps:
+            planned.append(planned_as(target, plan))
     return planned[::-1]
+
+
+def settle_members(
+    dataset: Dataset, *, exclusive: bool, dry_run: bool = False
+) -> tuple[Settled, ...]:
+    """Finish or take back what changes of members, and of the group, have left; see `settle`.
+
+    Raises:
+        RefusedError: Another change is under way.
+    """
+    found: list[Settled] = []
+    for target in arrays_and_groups(dataset, groups=True):
+        found += settle(target.store, dataset.key, exclusive=exclusive, dry_run=dry_run)
+    for operation, document in broken_off(dataset.store):
+        if "members" in document:
+            found.append(_settle_group(dataset, operation, dry_run=dry_run))
+    return tuple(found)
+
+
+def _settle_group(dataset: Dataset, operation: Operation, *, dry_run: bool) -> Settled:
+    """Finish an undo of a group that was broken off; take any other change back."""
+    store = dataset.store
+    record = read_record(store, operation)
+    undoes = [one for one in operations.list_operations(store) if one.id == record.undoes]
+    if not undoes and _is_done(dataset, operation, record):
+        options = record.document.get("options", {})
+        settled = Settled(operation, "done", "it had done everything", options=options)
+    else:
+        settled = _take_back(dataset, operation, record, undoes[0] if undoes else None, dry_run)
+    if not dry_run:
+        carry_out_settlement(store, settled)
+    return settled
+
+
+def _take_back(
+    dataset: Dataset,
+    operation: Operation,
+    record: ChangeRecord,
+    undone: Operation | None,
+    dry_run: bool,
+) -> Settled:
+    begun = None if undone is None else record
+    try:
+        planned = plan_undo_members(dataset, undone or operation, begun=begun)
+    except RefusedError as error:
+        return Settled(operation, "failed", f"what it did stays: {error.problem}")
+    # Members that an undo takes back point to it; of any other change nothing is to stay.
+    author, message = record.document.get("author"), record.document.get("message")
+    who = operations.Who(author, message, group=operation.id if undone else None)
+    for target, _, make in () if dry_run else planned:
+        assert make is not None  # it has steps
+        if target.store.uri != dataset.uri:
+            execute(target.store, make(), who)
+            continue
+        numbers = kept_numbers(_own_part(record, "begun")) if undone else None
+        plan = replace(make(), undoes=None)
+        execute(target.store, plan, None, operation=operation, numbers=numbers)
+    if undone is not None:
+        return Settled(operation, "done", "it is finished", undoes=undone.id)
+    return Settled(operation, "undone", "it is taken back" if planned else "it had done nothing")
+
+
+def _is_done(dataset: Dataset, operation: Operation, record: ChangeRecord) -> bool:
+    """Tell whether a change of a group had done all that it was about to do."""
+    due = {item["member"] for item in record.document["members"] if item.get("steps")}
+    done = {target.path for target, _, _ in _standing(dataset, operation)}
+    own = _own_part(record, "begun")
+    return due - {""} <= done and is_complete(dataset.store, own)
 
 
 def plan_undo_report_of_members(
@@ -88,7 +180,7 @@ def plan_undo_report_of_members(
         undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
         found = last_report(store, undone)
         if found is None:
-            raise RefusedError(store.uri, "expected a change of ours, found none that stands")
+            raise RefusedError(store.uri, NOTHING)
         place, document = found
     elif isinstance(report, str):
         place, document = read_report(store, report)
@@ -110,30 +202,34 @@ def plan_undo_report_of_members(
     return place, planned
 
 
-def _records(
-    target: ArrayOrGroup, operation: Operation, dataset: Dataset
-) -> Iterator[ChangeRecord]:
-    """Read what an operation of a group left in one member, or of the group's own files."""
-    if target.store.uri == dataset.uri:
-        record = read_record(dataset.store, operation)
-        for item in record.document.get("members", ()):
-            if item.get("member") == "" and item.get("steps"):
-                yield record._replace(document={"state": operation.state, **item})
-        return
-    for one in operations.list_operations(target.store):
-        with suppress(MissingObjectError):
-            record = read_record(target.store, one)
-            if record.document.get("group") == operation.id:
-                yield record
+def _standing(
+    dataset: Dataset, operation: Operation
+) -> Iterator[tuple[ArrayOrGroup, Operation, ChangeRecord]]:
+    """Read what an operation of a group left in each member and in its own files, if it stands."""
+    for target in arrays_and_groups(dataset, groups=True):
+        store = target.store
+        known = operations.list_operations(store)
+        if store.uri == dataset.uri:
+            own = _own_part(standing_record(store, known, operation), operation.state)
+            if own.steps:
+                yield target, operation, own
+            continue
+        for one in known:
+            with suppress(MissingObjectError):
+                document = operations.read_operation(store, one)
+                if document.get("group") == operation.id and one.state in ("done", "final"):
+                    yield target, one, standing_record(store, known, one)
+
+
+def _own_part(record: ChangeRecord, state: str) -> ChangeRecord:
+    """Take the part of a group's record that is about the group's own files."""
+    items = [one for one in record.document.get("members", ()) if one.get("member") == ""]
+    own = {"command": record.command, **(items[0] if items else {}), "state": state}
+    return record._replace(document=own)
 
 
 def find_holder(dataset: Dataset, name: str, *, outside: bool = False) -> tuple[str, str]:
     """Find the member that holds a delete or update, and its whole name.
-
-    Args:
-        dataset: The group.
-        name: The name of the delete or update, or enough of its id.
-        outside: Look also at members that lie outside of the dataset's folder.
 
     Raises:
         ChronotileError: No member holds it, or several do.

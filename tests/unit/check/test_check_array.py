@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -74,11 +75,12 @@ def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
     shown = {code for found in EXPECTED.values() for code, _ in found}
     elsewhere = {"con-name-range", "tile-encrypted", "many-loose-commits", "unreadable"}
     elsewhere |= {"fragment-damaged", "fragment-file-missing", "delete-lost", "delete-hits-older"}
-    elsewhere |= {"many-small-fragments", "metadata-unconsolidated"}
+    elsewhere |= {"many-small-fragments", "metadata-unconsolidated", "fragment-tile-count"}
     elsewhere |= {"tag-unreadable"}  # `test_tags`
     elsewhere |= {"restore-undone", "late-write-hidden"}  # `test_restore_race`
     elsewhere |= {"fragment-file-extra", "cells-unopened"}
     elsewhere |= {"version-unknown"}  # `test_newer_fragments`
+    elsewhere |= {"replica-differs"}  # `test_replicate`
     elsewhere |= {code for code in CODES if code.startswith(("member-", "as-of-"))}  # of groups
     elsewhere |= {"stray-array", "many-member-lists"}
     assert shown | elsewhere == set(CODES)
@@ -164,3 +166,18 @@ def test_refusals_can_be_pickled() -> None:
     error = RefusedError("a", "expected x, found y", of("bad-name"))
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.findings) == (str(error), error.findings)
+
+
+@pytest.mark.parametrize("high", [29, 9])
+def test_a_fragment_whose_tiles_do_not_fit_its_domain(high: int, tmp_path: pathlib.Path) -> None:
+    """F19: before core 2.29.2, a split of dense writes gave fragments wrong domains."""
+    array = EngineArray(tmp_path / "array").create(sparse=False)
+    array.write(1, dict.fromkeys(range(20), 1))
+    assert not open_log(array.uri).check()
+    (file,) = (array.folder / "__fragments").rglob("__fragment_metadata.tdb")
+    before, at, after = file.read_bytes().rpartition(struct.pack("<qq", 0, 19))
+    assert at
+    file.write_bytes(before + struct.pack("<qq", 0, high) + after)
+    (found,) = open_log(array.uri).check()
+    assert (found.code, found.severity) == ("fragment-tile-count", "error")
+    assert f"2 tiles, its domain {high // 10 + 1}: core 2.25 wrote it" in found.message
