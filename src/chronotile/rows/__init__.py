@@ -15,12 +15,18 @@ The modules, in reading order:
     play_changes    deletes and updates, played on a batch of cells
     read_rows       the rows of a window
     written_by      the write that a cell comes from
-    row_diff        the rows that differ between two moments
     diff            the difference between two moments, with the engine or without
     commit_changes  the rows that one commit changed
     blame           the commits that had to do with a row
     group_rows      the same questions for the members of a group
-    updated_rows    the rows that updates write
     apply           the plan to carry out updates
-    restore_rows    the plan to write the rows of an earlier moment again
+    row_digest      a digest of rows that does not depend on their order
+    merge_process   the engine's merge, in a process of its own
+    merge_aside     fragments merged away from their array, and proven
+    every_fragment  all fragment folders, each read by itself without deletes
+    survey          every place that holds a match of a predicate, and the certificate
+    erase           the plan to erase the rows that match a predicate
+    counted         deletes and updates that say how many rows they touch
+    ways_back       restore and undelete: by commits alone, or with rows written again
+    compact         many small fragments become few
 """

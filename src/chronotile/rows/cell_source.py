@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from chronotile.rows.engine import Engine, Range
     from chronotile.rows.engine_cells import Cells
     from chronotile.rows.snapshot import Snapshot
+    from chronotile.storage.store import Store
 
 MOST_CELLS = 4_000_000
 """Cells that are in memory at a time while the newest are picked."""
@@ -128,10 +129,8 @@ def cell_source(
 ) -> CellSource:
     """Find out which fragments are read together, and how.
 
-    Args:
-        at: The array; its changes are going to act on the cells.
-        every_version: Give older cells of a place too.
-        rows: Only these fragments, by the rows of their commits.
+    The changes of `at` are going to act on the cells. `every_version` gives older cells of a place
+    too; `rows` chooses fragments by the rows of their commits.
 
     Raises:
         ReadError: The metadata of a fragment cannot be read.
@@ -146,7 +145,7 @@ def cell_source(
     }
     names = [table.name(row) for row in visible]
     wanted = names if any(lacking.values()) else _perhaps_merged(log, names)
-    reader = FooterReader(log.storage, log.history)
+    reader = FooterReader(log.store, log.history)
     lacks: dict[str, frozenset[str]] = {}
     metadata: dict[str, bytes | None] = {}
     for name, stored in reader.read(sorted(set(wanted)), applied=True):
@@ -155,7 +154,7 @@ def cell_source(
         lacks[name] = lacking.get(stored.schema_file, frozenset())
         if stored.footer.has_timestamps:
             bared = stored.footer.has_delete_metadata and _is_to_be_bared(at, stored)
-            metadata[name] = _bared(log, reader, stored) if bared else None
+            metadata[name] = bared_metadata(log.store, reader, stored) if bared else None
     kinds: dict[frozenset[str], list[int]] = {}
     for row, name in zip(visible, names, strict=True):
         kinds.setdefault(lacks.get(name, frozenset()), []).append(row)
@@ -177,7 +176,7 @@ def applied_updates(log: Log) -> frozenset[str]:
     table = log.history.table
     names = [table.name(row) for row in log.rules.fragments[~log.rules.missing].tolist()]
     applied: set[str] = set()
-    reader = FooterReader(log.storage, log.history)
+    reader = FooterReader(log.store, log.history)
     for _, stored in reader.read(sorted(_perhaps_merged(log, names)), applied=True):
         if not isinstance(stored, ChronotileError):
             applied.update(one for one in stored.applied or () if one.endswith(".upd"))
@@ -210,9 +209,9 @@ def _is_to_be_bared(at: Snapshot, stored: StoredFooter) -> bool:
     return not gone
 
 
-def _bared(log: Log, reader: FooterReader, stored: StoredFooter) -> bytes:
+def bared_metadata(store: Store, reader: FooterReader, stored: StoredFooter) -> bytes:
     """Return the metadata of a merged fragment without the removed cells."""
-    data = log.storage.read(stored.where)
+    data = store.read(stored.where)
     layout = reader.layout(stored.schema_file)
     end = without_delete_metadata(stored.raw, stored.footer, layout)
     return data[: len(data) - len(stored.raw) - 8] + end

@@ -22,12 +22,11 @@ from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import DEL, OK, UPD
-from chronotile.format.names import MAX_TIMESTAMP
-from chronotile.format.short_ids import uuid_of
+from chronotile.format.names import MAX_TIMESTAMP, uuid_of
 from chronotile.rows.cell_source import cell_source
+from chronotile.rows.diff import Pairs, after_table, dense_pairs, pairs_table, side_by_side
 from chronotile.rows.engine_cells import all_shown, shown_type
 from chronotile.rows.play_changes import Play
-from chronotile.rows.row_diff import Pairs, after_table, dense_pairs, pairs_table, side_by_side
 from chronotile.rows.snapshot import last_time, snapshot
 from chronotile.visibility.view import Update, tile_commits
 
@@ -154,7 +153,6 @@ def commit_changes(log: Log, event: RowEvent, ranges: Sequence[Range] = ()) -> I
     """Read the changes of one event, somewhere or everywhere.
 
     Raises:
-        NoEngineError: The engine is not installed.
         ReadError: Cells cannot be read.
     """
     at = snapshot(log, event.t)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Plan
     from chronotile.storage.store import Store
 
-_MOST_FRAGMENTS = 1_000
+MOST_FRAGMENTS = 1_000
 """Fragments whose footers are read for a number alone."""
-_MOST_CELLS = 10_000_000
+MOST_CELLS = 10_000_000
 """Cells that are read for a number alone."""
 
 
@@ -48,13 +48,13 @@ def _counted(store: Store, key: bytes | None, plan: Plan, word: str) -> Plan:
     moment = int(step.path.rpartition("/")[2].split("_")[2])
     table = history.table
     rows = log.rules.visible(0, moment)[0].tolist()
-    if len(rows) > _MOST_FRAGMENTS:
+    if len(rows) > MOST_FRAGMENTS:
         return _noted(plan, f"the rows of {len(rows):,} fragments were not counted")
     cells = count_cells(store, history, [table.fragment_path(row) for row in rows])
     if cells is None:
         return plan
     most = f"up to {count_text(cells, 'row')}, in {count_text(len(rows), 'fragment')}"
-    if cells > _MOST_CELLS:
+    if cells > MOST_CELLS:
         return _noted(plan, most)
     try:
         require_engine()

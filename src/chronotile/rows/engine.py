@@ -148,7 +148,7 @@ class Engine:
     """
 
     def __init__(self, where: str, uri: str, settings: Mapping[str, str]) -> None:
-        self._where = where
+        self._where, self._uri = where, uri
         self._secrets = [
             value for name, value in settings.items() if "key" in name or "token" in name
         ]
@@ -196,6 +196,13 @@ class Engine:
         if self._is_open:
             self._is_open = False
             self._call("tiledb_array_close", self._array)
+
+    def consolidate(self, fragments: Sequence[str]) -> None:
+        """Merge fragments of the array, which must not be open, into one more; by their names."""
+        names = (ctypes.c_char_p * len(fragments))(*(name.encode() for name in fragments))
+        count = ctypes.c_uint64(len(fragments))
+        # Without settings of its own it takes those of the context.
+        self._call("tiledb_array_consolidate_fragments", self._uri.encode(), names, count, None)
 
     @contextlib.contextmanager
     def query(self, mode: int, layout: int, ranges: Sequence[Range] = ()) -> Iterator[Query]:

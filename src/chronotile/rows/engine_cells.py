@@ -235,12 +235,8 @@ def read_cells(
 ) -> Iterator[Cells]:
     """Read the cells of an open array, batch by batch.
 
-    Args:
-        engine: With the array open at a window.
-        fields: The fields to read.
-        times: Read the time of each cell too.
-        layout: The order of the cells, of `layout_of`.
-        ranges: Where to read; everywhere if there are none.
+    `times` reads the time of each cell too. The layout is that of `layout_of`. Without ranges the
+    whole array is read.
     """
     wanted = [*fields, _TIMES] if times else list(fields)
     rows = max(1, min(_MOST_ROWS, BATCH_BYTES // max(1, sum(map(_width, wanted)))))

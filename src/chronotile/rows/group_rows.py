@@ -15,15 +15,23 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from chronotile.dataset.member_tree import LOST
-from chronotile.errors import ChronotileError, PredicateError
+from chronotile.errors import ChronotileError, PredicateError, did_you_mean
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.blame import BLAME_HEADS, blame_of
 from chronotile.rows.commit_changes import removed_of
-from chronotile.rows.diff import ADDED, LOG_DIFF_SCHEMA, REMOVED, diff_between, in_order
+from chronotile.rows.diff import (
+    ADDED,
+    DELETE,
+    DIFF_HEADS,
+    LOG_DIFF_SCHEMA,
+    REMOVED,
+    diff_between,
+    in_order,
+    with_heads,
+)
 from chronotile.rows.engine import require_engine
-from chronotile.rows.read_rows import rows_of
-from chronotile.rows.row_diff import DELETE, DIFF_HEADS, with_heads
+from chronotile.rows.read_rows import rows_of, with_notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,7 +67,7 @@ class GroupRows:
 
     def table(self) -> pa.Table:
         """Read all rows at once."""
-        return pa.Table.from_batches(self.batches(), schema=self.schema)
+        return with_notes(pa.Table.from_batches(self.batches(), schema=self.schema), self.notes)
 
 
 def group_rows(
@@ -189,6 +197,8 @@ def _arrays(
         raise ChronotileError(unreadable[0].uri, unreadable[0].problem)
     if not arrays and (pattern is not None or lost):
         words = "found none" if pattern is None else f"found none that fits {pattern!r}"
+        if pattern is not None:
+            words += did_you_mean(pattern, [node.path for node in dataset.tree(moment)])
         raise ChronotileError(dataset.uri, f"expected members that are arrays, {words}")
     return arrays, [f"the member {n.path} is left out: {n.problem or n.found}" for n in lost]
 

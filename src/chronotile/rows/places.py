@@ -45,10 +45,7 @@ def equal_codes(columns: Sequence[pa.Array]) -> npt.NDArray[np.int32]:
 def newest_cells(batches: Sequence[Cells], rank: int, low: bytes | None) -> Iterator[Cells]:
     """Leave out the cells that a newer one overwrites. Of equally new ones the last stays.
 
-    Args:
-        batches: The cells.
-        rank: The number of dimensions, which are the first columns.
-        low: A first coordinate that is left out, as raw bytes.
+    The first `rank` columns are dimensions; `low` is a first coordinate that is left out.
     """
     if not batches:
         return
@@ -160,7 +157,7 @@ def written_box(
     if names is None:
         names = [fragment.name for fragment in log.view(start, end).fragments]
     boxes = []
-    for name, stored in FooterReader(log.storage, log.history).read(names):
+    for name, stored in FooterReader(log.store, log.history).read(names):
         if isinstance(stored, ChronotileError):
             raise ReadError(log.array, f"expected the metadata of {name}: {stored.problem}")
         if stored.footer.domain is not None:

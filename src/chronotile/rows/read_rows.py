@@ -10,7 +10,6 @@ then: a window that begins after the row was written, but not after the update, 
 
 from __future__ import annotations
 
-import difflib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
 from chronotile.conditions.tree import flatten
 from chronotile.dataset.moments import purges_of
-from chronotile.errors import ChronotileError, PredicateError
+from chronotile.errors import ChronotileError, PredicateError, did_you_mean, shell_word
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine import Engine
 from chronotile.rows.engine_cells import all_shown, layout_of, read_cells, shown_type
@@ -79,8 +79,8 @@ class RowReader:
     def batches(self, *, played: bool = False) -> Iterator[pa.RecordBatch]:
         """Read the rows; memory holds few batches at a time.
 
-        Args:
-            played: Play deletes on the cells even if there are no updates and the engine could.
+        With `played`, deletes are played on the cells even if there are no updates and the engine
+        could.
 
         Raises:
             EngineError: The engine refused.
@@ -128,7 +128,7 @@ class RowReader:
             with bare_array(self.at, rows, start=self.start, fields=fields) as engine:
                 yield engine
         else:
-            with Engine.at(log.storage, log.history.key) as engine:
+            with Engine.at(log.store, log.history.key) as engine:
                 engine.open(self.start, self.end)
                 yield engine
 
@@ -160,12 +160,18 @@ def rows_of(
     lost = np.flatnonzero(log.rules.decide(view.start, view.end) == Rule.MISSING)
     names = [log.history.table.name(int(log.rules.fragments[number])) for number in lost]
     gone = [f"the write {name} is left out: its fragment is gone" for name in names]
+    look = f"chronotile check {shell_word(log.array)} says more"
+    cut = [
+        f"{problem.path} is cut: commits are missing, so deleted rows may show; {look}"
+        for problem in log.history.problems
+        if problem.kind == "con"
+    ]
     return RowReader(
         at=at,
         start=view.start,
         fields=_chosen(at.schema, fields),
         where=None if where is None else flatten(parse_predicate(where, at.schema)),
-        notes=(*at.notes, *gone, *_purged(log, view.end)),
+        notes=(*at.notes, *gone, *cut, *_purged(log, view.end)),
         is_refused=bool(at.notes or gone),
     )
 
@@ -186,10 +192,60 @@ def _chosen(schema: Schema, names: Sequence[str] | None) -> tuple[Field, ...]:
     for name in dict.fromkeys(names):
         field = schema.field(name)
         if field is None:
-            near = difflib.get_close_matches(name, [one.name for one in schema.fields], n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, [one.name for one in schema.fields])
             raise PredicateError(name, f"expected a field of the schema, found {name!r}{hint}")
         chosen.append(field)
     if not chosen:
         raise ChronotileError("fields", "expected at least one field, found none")
     return tuple(chosen)
+
+
+def with_notes(table: pa.Table, notes: Sequence[str]) -> pa.Table:
+    """Keep notes in the metadata of a table.
+
+    >>> notes_of(with_notes(pa.table({"a": [1]}), ["b is left out"]))
+    ('b is left out',)
+    """
+    if not notes:
+        return table
+    return table.replace_schema_metadata({NOTES: "\n".join(notes).encode()})
+
+
+def notes_of(table: pa.Table) -> tuple[str, ...]:
+    """Give the notes in the metadata of a table."""
+    return tuple((table.schema.metadata or {}).get(NOTES, b"").decode().splitlines())
+
+
+def in_order(table: pa.Table, order_by: Sequence[str]) -> pa.Table:
+    """Sort rows by some fields, each perhaps with `desc` behind it; NULL comes last.
+
+    Raises:
+        PredicateError: A field is none of the table, or its values have no order.
+
+    >>> in_order(pa.table({"a": [1, 3, 2]}), ["a desc"])["a"].to_pylist()
+    [3, 2, 1]
+    """
+    keys = []
+    for text in order_by:
+        name, _, way = text.strip().rpartition(" ")
+        if way.lower() not in ("asc", "desc") or not name:
+            name, way = text.strip(), "asc"
+        if name not in table.column_names:
+            hint = did_you_mean(name, table.column_names)
+            raise PredicateError(name, f"expected a field to order by, found {name!r}{hint}")
+        keys.append((name, "descending" if way.lower() == "desc" else "ascending"))
+    plain = pa.table(
+        {
+            name: column.combine_chunks().dictionary_decode()
+            if pa.types.is_dictionary(column.type)
+            else column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+    )
+    try:
+        order = pc.sort_indices(plain, sort_keys=keys)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as cause:
+        names = ", ".join(name for name, _ in keys)
+        problem = "expected fields whose values have an order"
+        raise PredicateError(names, f"{problem}, found: {cause}") from None
+    return table.take(order)

@@ -92,7 +92,6 @@ def open_labelled(store: Store, key: bytes | None) -> Log:
     """Read the log of an array, with the labels of enumerations, for its rows.
 
     Raises:
-        NoEngineError: The engine is not installed.
         ArrayNotFoundError: There is no array.
     """
     require_engine()
@@ -124,10 +123,7 @@ def snapshot(log: Log, end: int, schema_file: SchemaFile | None = None) -> Snaps
     A delete that the engine cannot read (F6, F8) is left out, and so is an update that looks at a
     field which the schema no longer has, or that sets a dimension.
 
-    Args:
-        log: The log of the array.
-        end: The moment.
-        schema_file: The schema to read cells with, if not the one in force.
+    Cells are read with the schema in force, or with another one.
 
     Raises:
         ChronotileError: The schema, a delete or an update cannot be read.

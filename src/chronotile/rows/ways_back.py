@@ -5,42 +5,61 @@ where fragments were merged and what they were merged from is gone, or where an 
 be replayed. Then, with TileDB installed, the rows are written again, and only those that are
 needed: for an undelete, the rows that the delete removed and that nothing later overwrote or
 deleted. Later writes stay.
+
+A restore through the engine reads the rows as they were, batch by batch, and writes them aside;
+their files become fragments of the array, which one exchange of a `.vac` shows in place of the
+others (see `change.replay`). Every window that ends before stays as it is.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from chronotile.change import operations
-from chronotile.change.past_state import UnreachableError
-from chronotile.change.plan import Plan, Stage, Step, at_hand, put
-from chronotile.change.restore import latest_moment, plan_restore
+from chronotile.change.past_state import Past, UnreachableError, refuse_newer
+from chronotile.change.plan import Plan, Seen, Source, Stage, Step, at_hand, put
+from chronotile.change.replay import Effect, Replay, Showing, look_under_way, plan_steps
+from chronotile.change.restore import (
+    Change,
+    latest_moment,
+    metadata_back,
+    plan_restore,
+    schema_back,
+)
 from chronotile.change.sound_array import sound_history
-from chronotile.change.undelete import plan_undelete
+from chronotile.change.undelete import plan_done, plan_nothing, plan_undelete, standing_delete
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format.kinds import COMMITS, FRAGMENTS
-from chronotile.format.names import new_name
+from chronotile.format.names import MAX_TIMESTAMP, new_name, parse_name
 from chronotile.format.timestamps import now_ms, time_text
+from chronotile.history.read_footers import count_cells
 from chronotile.rows.apply import UnchangedCommits
 from chronotile.rows.cell_source import cell_source
-from chronotile.rows.engine import NoEngineError
+from chronotile.rows.commit_changes import removed_of
+from chronotile.rows.counted import MOST_CELLS, MOST_FRAGMENTS
+from chronotile.rows.engine import Engine, NoEngineError, require_engine
+from chronotile.rows.engine_cells import layout_of, read_cells
 from chronotile.rows.play_changes import Play
-from chronotile.rows.restore_rows import plan_restore_rows
 from chronotile.rows.scratch_arrays import stage_fragment
-from chronotile.rows.snapshot import last_time, open_labelled, snapshot
+from chronotile.rows.snapshot import Snapshot, last_time, open_labelled, schema_in_force, snapshot
+from chronotile.storage.store import put_compared
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chronotile.format.timestamps import Moment
-    from chronotile.rows.snapshot import Snapshot
+    from chronotile.log import Log
+    from chronotile.rows.engine_cells import Cells
     from chronotile.storage.store import Store
 
-_WAY = "commits alone cannot do it"
+_WAY = "as commits alone cannot bring them back"
 
 
 def plan_restore_any_way(
@@ -67,7 +86,10 @@ def plan_restore_any_way(
             plan = plan_restore_rows(store, key, to=to, at=at, keep_metadata=keep_metadata)
         except (NoEngineError, RefusedError):
             raise error from None
-    return replace(plan, notes=(f"{_WAY}: TileDB writes the rows again", *plan.notes))
+    count = plan.rows.get("rewritten", 0)
+    return replace(
+        plan, notes=(f"TileDB writes {count_text(count, 'row')} again, {_WAY}", *plan.notes)
+    )
 
 
 def plan_undelete_any_way(
@@ -80,15 +102,55 @@ def plan_undelete_any_way(
     commits_only: bool = False,
 ) -> Plan:
     """Plan to bring back the rows that one delete or update hides; see `Handle.undelete`."""
+    standing = name if ever else standing_delete(store, key, name)
+    if standing is None:
+        why = f"{name} hides no row: everything was deleted since"
+        return plan_done(store, name) or plan_nothing(store, why)
+    name = standing
     try:
-        return plan_undelete(store, key, name=name, at=at, ever=ever)
+        plan = plan_undelete(store, key, name=name, at=at, ever=ever)
     except UnreachableError as error:
         if commits_only:
             raise
         try:
-            return _plan_rows(store, key, name, at)
+            plan = _plan_rows(store, key, name, at)
         except NoEngineError:
             raise error from None
+    return _counted(store, key, name, plan) if plan.steps else plan
+
+
+def _counted(store: Store, key: bytes | None, name: str, plan: Plan) -> Plan:
+    """Say how many rows come back, and how many are lost; an array of very many cells is not read.
+
+    The engine must be there to count.
+    """
+    log = open_labelled(store, key)
+    rows = log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
+    paths = [log.history.table.fragment_path(row) for row in rows[: MOST_FRAGMENTS + 1]]
+    cells = count_cells(store, log.history, paths) if len(paths) <= MOST_FRAGMENTS else None
+    if cells is None or cells > MOST_CELLS:
+        return plan
+    try:
+        require_engine()
+        parts = _removed_alone(snapshot(log, last_time(log)), name)
+        count = sum(len(columns[0]) for columns in parts) if not plan.rows else 0
+        lost = _lost(log, name)
+    except ChronotileError:  # without the engine, or where it cannot read what is there now
+        return plan
+    words = f"{count_text(lost, 'row')} that it removed are lost: a purge took them"
+    losses = (*plan.losses, *([words] if lost else []))
+    return replace(plan, rows=plan.rows or {"restored": count}, losses=losses)
+
+
+def _lost(log: Log, name: str) -> int:
+    """Count the rows that a delete of ours removed, by its record, and that are there no more."""
+    for record in operations.tell_operations(log.store):
+        rows = record["rows"] if isinstance(record["rows"], dict) else {}
+        known = rows.get("deleted", rows.get("updated"))
+        if isinstance(known, int) and any(name in uri for uri in record["added"]):
+            there = sum(len(hit) for _, hit in removed_of(log, name).plays())
+            return max(known - there, 0)
+    return 0
 
 
 def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) -> Plan:
@@ -103,18 +165,17 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     if moment <= latest:
         problem = f"expected a moment after every commit, the last of which is of {latest}"
         raise RefusedError(store.uri, f"{problem}, found {moment}")
-    for one in operations.list_operations(store):
-        if one.command == "undelete" and one.state == "done":
-            options = operations.read_operation(store, one).get("options", {})
-            if options.get("name") == name:
-                problem = f"expected rows that {name} hides, found them brought back by {one.id}"
-                raise RefusedError(store.uri, problem)
+    if (done := plan_done(store, name)) is not None:
+        return done
     at_end = snapshot(log, last_time(log))
-    columns = _removed_alone(at_end, name)
-    count = len(columns[0])
+    parts = list(_removed_alone(at_end, name))
+    count = sum(len(columns[0]) for columns in parts)
     if not count:
-        problem = f"expected rows that come back, found none that {name} alone removed"
-        raise RefusedError(store.uri, f"{problem}: later commits took them, or a purge")
+        if lost := _lost(log, name):
+            problem = f"expected rows that {name} removed, found {count_text(lost, 'row')} lost"
+            raise RefusedError(store.uri, f"{problem}: a purge took them")
+        return plan_nothing(store, f"no row comes back: later commits took what {name} removed")
+    columns = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
     staged = stage_fragment(at_end, columns, moment)
     text = new_name(moment, moment, staged.version)
     folder, commit = f"{FRAGMENTS}/{text}", f"{COMMITS}/{text}.wrt"
@@ -137,7 +198,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
             ),
         ),
         notes=(
-            f"{_WAY}: TileDB writes {count_text(count, 'row')} again",
+            f"TileDB writes {count_text(count, 'row')} again, {_WAY}",
             f"{when} {name} no longer hides a row",
         ),
         added=(commit,),
@@ -145,12 +206,11 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     )
 
 
-def _removed_alone(at: Snapshot, name: str) -> list[pa.Array]:
+def _removed_alone(at: Snapshot, name: str) -> Iterator[tuple[pa.Array, ...]]:
     """Read the rows that one change removed, and no other change or write since."""
     # To the engine an update is a delete: what a later one hides stays hidden.
     at = replace(at, changes=tuple(replace(one, values=None) for one in at.changes))
     fields = at.schema.fields
-    parts: list[tuple[pa.Array, ...]] = []
     for cells in cell_source(at).batches(fields):
         plays = []
         for without in ({name}, set[str]()):
@@ -159,8 +219,123 @@ def _removed_alone(at: Snapshot, name: str) -> list[pa.Array]:
                 if change.name not in without:
                     play.act(number, change)
             plays.append(play)
-        rows = np.flatnonzero(plays[0].alive & ~plays[1].alive)
-        parts.append(plays[0].cells(rows))
-    if not parts:
-        return [pa.array([], pa.binary()) for _ in fields]
-    return [pa.concat_arrays(columns) for columns in zip(*parts, strict=True)]
+        yield plays[0].cells(np.flatnonzero(plays[0].alive & ~plays[1].alive))
+
+
+def plan_restore_rows(
+    store: Store,
+    key: bytes | None,
+    *,
+    to: Moment,
+    at: Moment | None = None,
+    keep_metadata: bool = False,
+) -> Plan:
+    """Plan to make a sparse array as it was at an earlier moment by writing its rows again.
+
+    The rows are counted now, and read and written when the plan is carried out.
+
+    Raises:
+        RefusedError: The array is dense, or damaged.
+    """
+    log = open_labelled(store, key)
+    history, rules = sound_history(store, key)
+    if history.dense:
+        raise RefusedError(store.uri, "expected a sparse array, found a dense one")
+    past, end = Past(store, rules), log.moment(to)
+    past.refuse_lost(end)
+    change = Change(store, rules, past, at)
+    first = max(now_ms(), change.latest + 1) if change.at is None else change.at
+    if first <= change.latest:
+        problem = f"expected a moment after every commit, found {first}"
+        raise RefusedError(store.uri, problem)
+    refuse_newer(store.uri, change.now.parts)
+    look_under_way(store, rules, Effect(tuple(part.name for part in change.now.parts)))
+    then = Snapshot(log=log, end=end, schema_file=schema_in_force(log, end))
+    sizes = list(map(len, _cells(then)))
+    last = first + max(len(sizes) - 1, 0)
+    back = [*schema_back(store, rules, end)]
+    if not keep_metadata:
+        back += metadata_back(store, history, end, change.key)
+    others = tuple(one.step(history, last) for one in back)
+    version = then.schema.version
+    planned = tuple(_planned(new_name(at, at, version), n) for at, n in enumerate(sizes, first))
+    replay = Replay(first=first, last=last, hidden=change.now.parts, again=())
+    showing = plan_steps(store, history, replay, others, written=planned)
+    stages = showing.stages(wait=change.at is None)
+    stage = Stage(
+        name="rows",
+        seen="every window sees what it saw before",
+        looks=(RewrittenRows(then, showing, wait=change.at is None),),
+        steps=tuple(step for one in stages for step in one.steps),
+    )
+    return Plan(
+        command="restore",
+        array=store.uri,
+        stages=(stage,),
+        notes=(_words(first, end),),
+        hidden=tuple(part.name.text for part in change.now.parts),
+        rows={"rewritten": sum(sizes)},
+        added=showing.added,
+    )
+
+
+def _planned(name: str, count: int) -> Step:
+    """Plan a fragment with rows that are not written yet."""
+    path, source = f"{FRAGMENTS}/{name}", Source(None, {}, {})
+    return Step(op="write", path=path, size=None, reason=_as_they_were(count), source=source)
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenRows:
+    """Write the rows of a moment as fragments that no commit names, and show them."""
+
+    then: Snapshot
+    showing: Showing
+    """The plan to show them, with the names that they get."""
+    wait: bool
+
+    def __call__(self, store: Store) -> Seen:
+        """Write them; return the planned stages, with the sizes of what was written.
+
+        Raises:
+            ChangedError: The rows are not those that were counted.
+        """
+        written = [
+            _written(store, self.then, planned, cells)
+            for planned, cells in zip_longest(self.showing.copies, _cells(self.then))
+        ]
+        stages = replace(self.showing, copies=tuple(written)).stages(wait=self.wait)
+        paths = frozenset(step.path for stage in stages for step in stage.steps)
+        return Seen(leave=paths, stages=stages)
+
+
+def _cells(at: Snapshot) -> Iterator[Cells]:
+    """Read the rows that the engine sees at a moment, as stored."""
+    log = at.log
+    with Engine.at(log.store, log.history.key) as engine:
+        engine.open(0, at.end)
+        yield from read_cells(engine, at.schema.fields, layout=layout_of(log.history))
+
+
+def _written(store: Store, at: Snapshot, planned: Step | None, cells: Cells | None) -> Step:
+    """Put rows as a fragment that no commit names yet."""
+    if planned is None or cells is None or planned.reason != _as_they_were(len(cells)):
+        problem = "expected the rows that were counted, found others: the array is changing"
+        raise ChangedError(store.uri, f"{problem}; try again")
+    name = parse_name(planned.path.rpartition("/")[2])
+    staged = stage_fragment(at, cells.columns, name.t1)
+    assert staged.version == name.version  # the engine writes by the schema
+    files = {f"{planned.path}/{path}": data for path, data in staged.files.items()}
+    for path, data in files.items():
+        put_compared(store, path, data)
+    sizes = {path: len(data) for path, data in files.items()}
+    return replace(planned, size=staged.size, source=Source(None, {}, sizes))
+
+
+def _as_they_were(count: int) -> str:
+    return f"{count_text(count, 'row')} as they were"
+
+
+def _words(first: int, end: int) -> str:
+    when = f"from {first} ({time_text(first)}) on"
+    return f"{when} the array shows the state of {end} ({time_text(end)})"

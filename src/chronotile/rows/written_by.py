@@ -59,9 +59,7 @@ class Writers:
     ) -> npt.NDArray[np.object_]:
         """Name the write of each cell, as far as it is known.
 
-        Args:
-            times: When each was written.
-            columns: The cells of all fields of the schema, as they were written.
+        They have all fields of the schema, as they were written.
         """
         moments, which = np.unique(times, return_inverse=True)
         names = np.array([*map(self._of_time, moments.tolist()), None], object)[which]
