@@ -54,37 +54,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chronotile.array import Array
-    from chronotile.conditions.predicate_parser import parse_predicate
-    from chronotile.errors import ChronotileError
-    from chronotile.fleet.check_all import check_fleet
-    from chronotile.fleet.delta_store import fleet_tables
-    from chronotile.group import Group
-    from chronotile.handle import open  # noqa: A004 (the name that users call)
-    from chronotile.log import Log, open_log
-    from chronotile.shims import (
-        Dataset,
-        apply_updates,
-        blame,
-        clone,
-        consolidate,
-        diff,
-        open_dataset,
-        publish,
-        read_rows,
-        removed_rows,
-        repair,
-        restore,
-        undelete,
-        undo,
-        vacuum,
-        write_delete,
-        write_update,
-    )
-    from chronotile.single_file.decode import parse
-    from chronotile.visibility.view import View
+    from chronotile.array import Array as Array
+    from chronotile.conditions.predicate_parser import parse_predicate as parse_predicate
+    from chronotile.errors import ChronotileError as ChronotileError
+    from chronotile.fleet.check_all import check_fleet as check_fleet
+    from chronotile.fleet.delta_store import fleet_tables as fleet_tables
+    from chronotile.group import Group as Group
+    from chronotile.handle import open as open  # noqa: A004 (the name that users call)
+    from chronotile.log import Log as Log
+    from chronotile.log import open_log as open_log
+    from chronotile.shims import *  # noqa: F403
+    from chronotile.single_file.decode import parse as parse
+    from chronotile.visibility.view import View as View
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Array": "array",
@@ -109,6 +92,7 @@ _HOMES = {
     "read_rows": "shims",
     "removed_rows": "shims",
     "repair": "shims",
+    "replicate": "shims",
     "restore": "shims",
     "undelete": "shims",
     "undo": "shims",
@@ -118,37 +102,7 @@ _HOMES = {
 }
 """Public name -> the module that it lives in."""
 
-__all__ = [
-    "Array",
-    "ChronotileError",
-    "Dataset",
-    "Group",
-    "Log",
-    "View",
-    "__version__",
-    "apply_updates",
-    "blame",
-    "check_fleet",
-    "clone",
-    "consolidate",
-    "diff",
-    "fleet_tables",
-    "open",
-    "open_dataset",
-    "open_log",
-    "parse",
-    "parse_predicate",
-    "publish",
-    "read_rows",
-    "removed_rows",
-    "repair",
-    "restore",
-    "undelete",
-    "undo",
-    "vacuum",
-    "write_delete",
-    "write_update",
-]
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

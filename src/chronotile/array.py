@@ -9,37 +9,32 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.errors import ChronotileError, html_card
+from chronotile.errors import ChronotileError, html_card, shell_word
 from chronotile.format.kinds import EVENTS
 from chronotile.handle import (
-    Drawn,
     Handle,
     How,
     OfGroup,
-    draw_to,
     is_id,
-    operation_of,
     who_asks,
-    with_operations,
-    wrong_member,
 )
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
     from chronotile.change.plan import Plan, Report
+    from chronotile.change.undo import Settled
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
+    from chronotile.dataset.replicate_tree import ReplicateOptions
     from chronotile.format.timestamps import Moment
-    from chronotile.handle import Done
     from chronotile.log import Log
     from chronotile.rows.commit_changes import RemovedRows
     from chronotile.rows.read_rows import RowReader
-    from chronotile.show.picture import Height
-    from chronotile.storage.transfer import Link
+    from chronotile.show.picture import Height, Picture
+    from chronotile.storage.store import Store
     from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.view import View
 
@@ -138,53 +133,33 @@ class Array(Handle["Report"]):
         """
         return self.log.events(since=start, until=end, kinds=kinds, sizes=size)
 
-    def commits(self) -> pa.Table:
-        """Give one row a commit record, in time order."""
-        return self.log.commits()
+    def _each(self, table_of: Callable[[Log], pa.Table], member: str | None) -> pa.Table:
+        self._refuse_member(member)
+        return table_of(self.log)
 
-    def fragments(self, *, names: Collection[str] | None = None, sizes: bool = True) -> pa.Table:
-        """Give one row a fragment: what it holds; see `Log.fragments`."""
-        return self.log.fragments(names=names, sizes=sizes)
+    def _refuse_member(self, member: str | None) -> None:
+        if member is not None:
+            problem = "expected a group, as members are named, found an array"
+            raise ChronotileError(self.uri, problem)
 
-    def lifelines(self) -> pa.Table:
-        """Give one row a fragment: from when to when it is visible, and why it stops."""
-        return self.log.lifelines()
-
-    def usage(self) -> pa.Table:
-        """Give one row a file: why it is there, and the command that frees it."""
-        return self.measure_usage()[0].table
-
-    def measure_usage(self) -> tuple[Usage, dict[str, ChronotileError]]:
+    def measure_usage(
+        self, *, member: str | None = None
+    ) -> tuple[Usage, dict[str, ChronotileError]]:
         """Give what `usage` gives, with every way to free bytes, notes, and no error."""
         from chronotile.change.usage import measure_usage
 
+        self._refuse_member(member)
         return measure_usage(self.store, self.log.history, self.log.rules), {}
 
     def check(self, *, log_only: bool = False, deep: bool = False) -> tuple[Finding, ...]:
         """Find what is wrong, the worst first, and what to do about it; see `Log.check`."""
         return self.log.check(log_only=log_only, deep=deep)
 
-    def timeline(
-        self,
-        out: str | os.PathLike[str],
-        *,
-        as_of: Moment | None = None,
-        cells: bool = False,
-        height: Height | None = None,
-    ) -> Drawn:
-        """Draw the history into a file: `.html`, `.svg` or `.png`.
-
-        Args:
-            out: The file.
-            as_of: The moment that counts as now.
-            cells: Read also how many cells and bytes each fragment holds.
-            height: What the height of a fragment goes by, `cells` or `bytes`; implies `cells`.
-        """
-        from chronotile.format.timestamps import now_ms
-
-        moment = now_ms() if as_of is None else self.moment(as_of, "as_of")
-        counted = cells or height is not None
-        return draw_to(out, self.log.picture(moment, cells=counted, height=height or "cells"))
+    def _picture(
+        self, now: int, cells: bool, height: Height, member: str | None
+    ) -> tuple[Picture, dict[str, ChronotileError]]:
+        self._refuse_member(member)
+        return self.log.picture(now, cells=cells, height=height), {}
 
     def row_reader(
         self,
@@ -193,101 +168,45 @@ class Array(Handle["Report"]):
         *,
         where: str | None = None,
         fields: Sequence[str] | None = None,
+        member: str | None = None,
     ) -> RowReader:
         """Open what `rows` reads, to be read batch by batch."""
         from chronotile.rows.read_rows import rows_of
 
+        self._refuse_member(member)
         return rows_of(self.labelled_log, start, end, where=where, fields=fields)
 
-    def rows(
-        self,
-        start: Moment = 0,
-        end: Moment | None = None,
-        *,
-        where: str | None = None,
-        fields: Sequence[str] | None = None,
-    ) -> pa.Table:
-        """Read the rows that an open at a window should see, with updates carried out.
-
-        Deletes remove what the engine removes, rows with NULL among it (F7, F15): they are gone for
-        every reader. Updates mean what SQL means: a comparison with NULL is no match. Needs
-        `chronotile[engine]`.
-
-        Args:
-            start: The start of the window.
-            end: The end of the window; now, if it is left out.
-            where: A predicate on the rows as they are at the end, such as `a < 3`.
-            fields: Dimensions and attributes; all if left out.
-
-        Returns:
-            A table; its schema's metadata holds notes under `chronotile.notes` if a commit that
-            the engine refuses had to be left out.
-
-        Raises:
-            NoEngineError: The engine is not installed.
-            PredicateError: The predicate or a field does not fit the schema.
-            EngineError: The engine refused.
-        """
-        return self.row_reader(start, end, where=where, fields=fields).table()
-
-    def removed_rows(self, name: str, values: Sequence[str] = ()) -> pa.Table:
-        """Read the rows that one delete removed, or one update changed, as they were before.
-
-        Args:
-            name: The name of the delete or update, or enough of its id.
-            values: Only rows with these values, such as `id=7`.
-
-        Raises:
-            NoEngineError: The engine is not installed.
-            ChronotileError: There is no such delete or update.
-        """
-        return self.removed_reader(name, values).table()
-
-    def removed_reader(self, name: str, values: Sequence[str] = ()) -> RemovedRows:
+    def removed_reader(
+        self, name: str, values: Sequence[str] = (), *, member: str | None = None
+    ) -> RemovedRows:
         """Open what `removed_rows` reads, to be read batch by batch."""
         from chronotile.rows.commit_changes import removed_of
 
+        self._refuse_member(member)
         return removed_of(self.labelled_log, name, values)
 
-    def diff(self, t1: Moment, t2: Moment, *, rows: bool = False) -> pa.Table:
-        """Compare what opens at two moments see; see `chronotile.diff`.
-
-        Args:
-            t1: The earlier moment.
-            t2: The later one.
-            rows: Tell the rows that differ. This needs `chronotile[engine]`.
-        """
-        return self.diff_with_notes(t1, t2, rows=rows)[0]
-
-    def diff_with_notes(
-        self, t1: Moment, t2: Moment, *, rows: bool = False
+    def _diff(
+        self, t1: Moment, t2: Moment, rows: bool, member: str | None
     ) -> tuple[pa.Table, tuple[str, ...]]:
-        """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.diff import diff_of
 
-        table = diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows)
-        return with_operations(table, "commit" if rows else "name", [self.store]), ()
+        self._refuse_member(member)
+        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows), ()
 
-    def blame(self, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
-        """List every commit that wrote, changed or removed a row, in order.
-
-        Args:
-            row: A value for some fields, or texts such as `id=7`. Dimensions say where the row is;
-                of attributes it is enough that it once had the value.
-        """
-        return self.blame_with_notes(row)[0]
-
-    def blame_with_notes(
-        self, row: Mapping[str, object] | Sequence[str]
+    def _blame(
+        self, row: Mapping[str, object] | Sequence[str], member: str | None
     ) -> tuple[pa.Table, tuple[str, ...]]:
-        """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.blame import blame_of
 
-        return with_operations(blame_of(self.labelled_log, row), "commit", [self.store]), ()
+        self._refuse_member(member)
+        return blame_of(self.labelled_log, row), ()
+
+    def _array_stores(self, member: str | None) -> list[Store]:  # noqa: ARG002 (it has no members)
+        return [self.store]
 
     def _change(
         self,
-        command: str,  # noqa: ARG002 (the plan has it)
+        command: str,
         planner: Callable[..., Plan],
         options: Mapping[str, Any],
         how: How,
@@ -295,23 +214,21 @@ class Array(Handle["Report"]):
         exclusive: bool = False,
         **of_group: Unpack[OfGroup],  # noqa: ARG002 (an array has no members)
     ) -> Report:
-        if how.get("member") is not None or how.get("outside"):
-            raise wrong_member(self.uri)
+        self._refuse_member("" if how.get("outside") else how.get("member"))
         from chronotile.change.executor import execute
         from chronotile.change.plan import Report
-        from chronotile.change.undo import settle
 
         who, dry_run = who_asks(options, how), how.get("dry_run", False)
         try:
-            settled = settle(self.store, self.key, exclusive=exclusive, dry_run=dry_run)
+            settled = self._settle(how, exclusive=exclusive)
             notes = tuple(one.note for one in settled)
             if options.get("operation", "") is None and any(one.is_back for one in settled):
                 # An undo of the last change, which was broken off, has nothing else to take back.
                 plans = (one.plan for one in settled if one.plan is not None)
                 steps = tuple(step for plan in plans for step in plan.steps)
-                from chronotile.change.plan import Report
-
                 return Report("undo", self.uri, dry_run=dry_run, steps=steps, notes=notes)
+            if any(one.did(command, who) for one in settled):
+                return Report(command, self.uri, dry_run=dry_run, steps=(), notes=notes)
             plan = planner(self.store, self.key, **options)
             plan = replace(plan, notes=(*notes, *plan.notes))
             if dry_run:
@@ -320,87 +237,63 @@ class Array(Handle["Report"]):
         finally:
             self._read_again()
 
-    def undelete(
-        self,
-        name: str,
-        *,
-        at: Moment | None = None,
-        ever: bool = False,
-        commits_only: bool = False,
-        **how: Unpack[How],
+    def _settle(self, how: How, *, exclusive: bool = True) -> tuple[Settled, ...]:
+        from chronotile.change.undo import settle
+
+        dry_run = how.get("dry_run", False)
+        settled = settle(self.store, self.key, exclusive=exclusive, dry_run=dry_run)
+        self._read_again()
+        return settled
+
+    def _find_change(self, name: str, how: How) -> tuple[str, How]:
+        from chronotile.format.names import find_name
+
+        names = self.log.names
+        try:
+            return find_name(names, name, self.uri), how
+        except ChronotileError as error:
+            hint = f"chronotile log {shell_word(self.uri)} --kind delete lists the deletes"
+            raise ChronotileError(error.where, f"{error.problem}; {hint}") from None
+
+    def _nothing(self, command: str) -> Report:
+        from chronotile.change.plan import Report
+
+        return Report(command, self.uri, dry_run=False, steps=())
+
+    def _certified(
+        self, report: Report, where: str, verify: Mapping[str, Any] | None = None
     ) -> Report:
-        """Bring back the rows that one delete or update hides; see `Handle.undelete`."""
-        from chronotile.rows.ways_back import plan_undelete_any_way
+        from chronotile.rows.erase import certified
 
-        options = {"at": at, "ever": ever, "commits_only": commits_only}
-        options["name"] = self.log.find_name(name)
-        return self._change("undelete", plan_undelete_any_way, options, how, exclusive=True)
+        return certified(report, self.store, self.key, where, verify)
 
-    def undo(self, operation: Done | None = None, **how: Unpack[How]) -> Report:
-        """Take back a change of ours; see `Handle.undo`."""
+    def _undo(self, wanted: str | Mapping[str, Any] | None, how: How) -> Report:
         from chronotile.change.undo import plan_undo
 
-        wanted = operation_of(operation)
         if wanted is not None and (not isinstance(wanted, str) or not is_id(wanted)):
             from chronotile.change.older_records import plan_undo_report
 
             return self._change("undo", plan_undo_report, {"report": wanted}, how, exclusive=True)
         return self._change("undo", plan_undo, {"operation": wanted}, how, exclusive=True)
 
-    def publish(
-        self,
-        staging: str | Sequence[str],
-        *,
-        at: Moment | None = None,
-        own_times: bool = False,  # noqa: ARG002 (of groups; an array's fragments have them anyway)
-        again: bool = False,
-        allow_hidden: bool = False,
-        **how: Unpack[How],
-    ) -> Report:
-        """Make all fragments of staging arrays visible, in one step; see `Handle.publish`."""
+    def _publish(self, options: dict[str, Any], how: How) -> Report:
         from chronotile.change.publish import plan_publish
 
-        places = [staging] if isinstance(staging, str) else list(staging)
-        options = {"staging": places, "at": at, "again": again, "allow_hidden": allow_hidden}
+        del options["own_times"]  # of groups; an array's fragments have them anyway
         return self._change("publish", plan_publish, options, how, exclusive=True)
 
-    def clone(
-        self,
-        target: str,
-        *,
-        start: Moment = 0,
-        end: Moment | None = None,
-        without: Iterable[str] = (),
-        link: Link = "hard",
-        dry_run: bool = False,
-    ) -> Report:
-        """Make an array elsewhere that shows what an open of this one shows."""
+    def _replicate(self, target: Store, options: ReplicateOptions) -> Report:
+        from chronotile.dataset.replicate_tree import replicate_array
+
+        return replicate_array(self.store, target, self.key, options)
+
+    def _clone(self, target: Store, without: Sequence[str], options: dict[str, Any]) -> Report:
         from chronotile.change.clone import clone
-        from chronotile.storage.store import open_store
 
-        there = open_store(target, dict(self.store.options))
         names = [self.log.find_name(name) for name in without]
-        return clone(
-            self.store,
-            there,
-            self.key,
-            start=start,
-            end=end,
-            without=names,
-            link=link,
-            dry_run=dry_run,
-        )
+        return clone(self.store, target, self.key, without=names, **options)
 
-    def tag(
-        self, name: str, *, at: Moment | None = None, move: bool = False, **how: Unpack[How]
-    ) -> Report:
-        """Give a moment a name; see `Handle.tag`."""
-        from chronotile.change.tag import plan_tag
+    def _tag(self, command: str, options: dict[str, Any], how: How) -> Report:
+        from chronotile.change.tag import plan_tag, plan_untag
 
-        return self._change("tag", plan_tag, {"name": name, "at": at, "move": move}, how)
-
-    def untag(self, name: str, **how: Unpack[How]) -> Report:
-        """Take a tag away; see `Handle.untag`."""
-        from chronotile.change.tag import plan_untag
-
-        return self._change("untag", plan_untag, {"name": name}, how)
+        return self._change(command, plan_tag if command == "tag" else plan_untag, options, how)

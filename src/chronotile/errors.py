@@ -11,7 +11,6 @@ through `printable`; code that writes JSON passes it through `printable_json`.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import shlex
@@ -65,6 +64,8 @@ def printable(text: str) -> str:
     >>> printable("a\udcff\nb")
     'a\\udcff\\nb'
     """
+    if text.isascii() and text.isprintable():
+        return text
     return _NOT_ASCII_TEXT.sub(_escaped, text)
 
 
@@ -85,12 +86,29 @@ def html_card(title: str, rows: Iterable[tuple[str, object]]) -> str:
     >>> html_card("a<b", [("predicate", "x < \x1b")])
     '<table><caption>a&lt;b</caption><tr><th>predicate</th><td>x &lt; \\x1b</td></tr></table>'
     """
-    body = "".join(
-        f"<tr><th>{html.escape(printable(name))}</th>"
-        f"<td>{html.escape(printable(str(value)))}</td></tr>"
-        for name, value in rows
-    )
-    return f"<table><caption>{html.escape(printable(title))}</caption>{body}</table>"
+    return _html(title, (_html_cell("th", name) + _html_cell("td", value) for name, value in rows))
+
+
+def html_table(title: str, heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Write a title and a table for a notebook, escaped for HTML.
+
+    >>> html_table("tags", ["name"], [["a<b"]])
+    '<table><caption>tags</caption><tr><th>name</th></tr><tr><td>a&lt;b</td></tr></table>'
+    """
+    top = "".join(_html_cell("th", head) for head in heads)
+    body = ("".join(_html_cell("td", cell) for cell in row) for row in rows)
+    return _html(title, (top, *body) if top else body)
+
+
+def _html(title: str, rows: Iterable[str]) -> str:
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table>{_html_cell('caption', title)}{body}</table>"
+
+
+def _html_cell(tag: str, value: object) -> str:
+    import html
+
+    return f"<{tag}>{html.escape(printable(str(value)))}</{tag}>"
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -101,6 +119,19 @@ def _escaped(match: re.Match[str]) -> str:
 
 def _escaped_in_json(match: re.Match[str]) -> str:
     return "".join(c if is_printable(c) else json.dumps(c)[1:-1] for c in match.group())
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Suggest the known word that is most like another one, as the end of a message.
+
+    >>> did_you_mean("amuont", ["id", "amount"]), did_you_mean("x", ["id", "amount"])
+    ('; did you mean amount?', '')
+    """
+    import difflib
+
+    by_small = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(word.lower(), by_small, n=1)
+    return f"; did you mean {printable(by_small[near[0]])}?" if near else ""
 
 
 def shell_word(text: str) -> str:
@@ -136,6 +167,11 @@ class ChronotileError(Exception):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}"
+
+    def _render_traceback_(self) -> list[str]:
+        """Give what a notebook shows instead of frames: the message, and what to try."""
+        hint = f" ({self.hint})" if self.hint else ""
+        return [printable(f"{type(self).__name__}: {self}{hint}")]
 
     def to_dict(self) -> dict[str, str | None]:
         """Give the parts of the message, as `--json` prints them.

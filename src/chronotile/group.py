@@ -12,42 +12,44 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
-from chronotile.errors import BadFileError, ChronotileError, ReadError, html_card
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    ReadError,
+    did_you_mean,
+    html_card,
+    shell_word,
+)
 from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
 from chronotile.handle import (
-    Drawn,
     Handle,
     How,
     OfGroup,
-    draw_to,
     is_id,
-    operation_of,
     who_asks,
-    with_operations,
 )
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from chronotile.array import Array
     from chronotile.change.plan import Plan
+    from chronotile.change.undo import Settled
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
     from chronotile.dataset.member_tree import Member, Node
     from chronotile.dataset.moments import WholeState
     from chronotile.dataset.open_dataset import Dataset, DatasetView
     from chronotile.dataset.over_members import MemberPlan
+    from chronotile.dataset.replicate_tree import ReplicateOptions
     from chronotile.format.timestamps import Moment
-    from chronotile.handle import Done
     from chronotile.log import Log
     from chronotile.rows.commit_changes import RemovedRows
     from chronotile.rows.group_rows import GroupRows
     from chronotile.show.picture import Height, Picture
     from chronotile.storage.store import Store
-    from chronotile.storage.transfer import Link
     from chronotile.visibility.explanation import Explanation
     from chronotile.visibility.view import View
 
@@ -70,10 +72,9 @@ class Group(Handle[GroupReport]):
     @cached_property
     def dataset(self) -> Dataset:
         """The lists of members, read once; arrays are read when they are asked for."""
-        from chronotile.dataset.open_dataset import Dataset
-        from chronotile.history.group_reading import read_group
+        from chronotile.dataset.open_dataset import dataset_at
 
-        return Dataset(self.store, read_group(self.store, key=self.key))
+        return dataset_at(self.store, self.key)
 
     @property
     def log(self) -> Dataset:
@@ -99,7 +100,9 @@ class Group(Handle[GroupReport]):
 
     def moments(self) -> tuple[WholeState, ...]:
         """Find the stretches of time at which every member can be read whole, in order."""
-        return self.dataset.moments()
+        from chronotile.dataset.moments import find_moments
+
+        return find_moments(self.dataset)
 
     def moment(self, time: Moment, where: str = "time") -> int:
         """Give a time in any spelling, or a tag's name, in ms."""
@@ -171,25 +174,12 @@ class Group(Handle[GroupReport]):
         )
         return dataset_events(self.dataset, window, pattern=member, sizes=size)
 
-    def commits(self, *, member: str | None = None) -> pa.Table:
-        """Give one row a commit record of every array; the column `member` comes first."""
-        return self._joined(lambda array: array.commits(), member)
-
-    def fragments(self, *, sizes: bool = True, member: str | None = None) -> pa.Table:
-        """Give one row a fragment of every array: what it holds; see `Array.fragments`."""
-        return self._joined(lambda array: array.fragments(sizes=sizes), member)
-
-    def lifelines(self, *, member: str | None = None) -> pa.Table:
-        """Give one row a fragment of every array: when it is visible, and why it stops."""
-        return self._joined(lambda array: array.lifelines(), member)
-
-    def _joined(self, table_of: Callable[[Array], pa.Table], member: str | None) -> pa.Table:
-        """Join a table of every array, and put the column `member` first."""
+    def _each(self, table_of: Callable[[Log], pa.Table], member: str | None) -> pa.Table:
         import pyarrow as pa
 
         tables = []
         for path, array in self._arrays(member):
-            table = table_of(array)
+            table = table_of(array.log)
             paths = pa.repeat(pa.scalar(path), table.num_rows)
             tables.append(table.add_column(0, "member", paths))
         if not tables:
@@ -214,19 +204,11 @@ class Group(Handle[GroupReport]):
         """
         nodes = [node for node in self.dataset.tree(end) if node.fits(member)]
         if member is not None and not nodes:
-            raise ChronotileError(self.uri, f"expected members that fit {member!r}, found none")
+            hint = did_you_mean(member, [node.path for node in self.dataset.tree(end)])
+            hint = hint or f"; chronotile members {shell_word(self.uri)} lists all"
+            problem = f"expected members that fit {member!r}, found none{hint}"
+            raise ChronotileError(self.uri, problem)
         return nodes
-
-    def usage(self, *, member: str | None = None) -> pa.Table:
-        """Give one row a file of every array, and of the group itself; see `Array.usage`.
-
-        Raises:
-            ChronotileError: A member cannot be read.
-        """
-        used, errors = self.measure_usage(member=member)
-        for error in errors.values():
-            raise error
-        return used.table
 
     def measure_usage(
         self, *, member: str | None = None
@@ -267,40 +249,31 @@ class Group(Handle[GroupReport]):
             log_only: Check the commit logs, and no fragment.
             deep: Open the cells of each fragment too.
         """
-        return self.dataset.check(as_of=as_of, log_only=log_only, deep=deep)
+        from chronotile.dataset.check_group import check_as_of, check_dataset
+        from chronotile.show.notebook import Findings
 
-    def timeline(
-        self,
-        out: str | os.PathLike[str],
-        *,
-        as_of: Moment | None = None,
-        cells: bool = False,
-        height: Height | None = None,
-        member: str | None = None,
-    ) -> Drawn:
-        """Draw a lane for each array, on one time axis; see `Array.timeline`.
+        if as_of is not None:
+            return Findings(check_as_of(self.dataset, self.moment(as_of, "as_of")))
+        if log_only and deep:
+            raise ChronotileError(self.uri, "expected log_only or deep, found both")
+        return Findings(check_dataset(self.dataset, log_only=log_only, deep=deep))
 
-        Raises:
-            ReadError: No member can be read.
-            ChronotileError: There is no array.
-        """
-        from chronotile.format.timestamps import now_ms
+    def _picture(
+        self, now: int, cells: bool, height: Height, member: str | None
+    ) -> tuple[Picture, dict[str, ChronotileError]]:
         from chronotile.show.lanes import join_pictures
 
-        moment = now_ms() if as_of is None else self.moment(as_of, "as_of")
-        counted = cells or height is not None
         pictures: list[tuple[str, Picture]] = []
         errors: dict[str, ChronotileError] = {}
         for path, array in self._arrays(member):
             try:
-                picture = array.log.picture(moment, cells=counted, height=height or "cells")
-                pictures.append((path, picture))
+                pictures.append((path, array.log.picture(now, cells=cells, height=height)))
             except ChronotileError as error:
                 errors[path] = error
         if not pictures:
             kind = ReadError if errors else ChronotileError
             raise kind(self.uri, "expected arrays that can be read, found none")
-        return draw_to(out, join_pictures(self.uri, pictures, moment), errors)
+        return join_pictures(self.uri, pictures, now, self.tags), errors
 
     def row_reader(
         self,
@@ -316,24 +289,6 @@ class Group(Handle[GroupReport]):
 
         return group_rows(self.dataset, start, end, where=where, fields=fields, pattern=member)
 
-    def rows(
-        self,
-        start: Moment = 0,
-        end: Moment | None = None,
-        *,
-        where: str | None = None,
-        fields: Sequence[str] | None = None,
-        member: str | None = None,
-    ) -> pa.Table:
-        """Read the rows of every array; see `Array.rows`. The column `member` comes first."""
-        return self.row_reader(start, end, where=where, fields=fields, member=member).table()
-
-    def removed_rows(
-        self, name: str, values: Sequence[str] = (), *, member: str | None = None
-    ) -> pa.Table:
-        """Read the rows that one delete or update of a member took; see `Array.removed_rows`."""
-        return self.removed_reader(name, values, member=member).table()
-
     def removed_reader(
         self, name: str, values: Sequence[str] = (), *, member: str | None = None
     ) -> RemovedRows:
@@ -342,36 +297,19 @@ class Group(Handle[GroupReport]):
 
         return removed_in_group(self.dataset, name, member, values)
 
-    def diff(
-        self, t1: Moment, t2: Moment, *, rows: bool = False, member: str | None = None
-    ) -> pa.Table:
-        """Compare what opens of the group at two moments see; see `Array.diff`."""
-        return self.diff_with_notes(t1, t2, rows=rows, member=member)[0]
-
-    def diff_with_notes(
-        self, t1: Moment, t2: Moment, *, rows: bool = False, member: str | None = None
+    def _diff(
+        self, t1: Moment, t2: Moment, rows: bool, member: str | None
     ) -> tuple[pa.Table, tuple[str, ...]]:
-        """Give what `diff` gives, and notes on what had to be left out."""
         from chronotile.rows.group_rows import diff_of_group
 
-        table, notes = diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
-        names = "commit" if rows else "name"
-        return with_operations(table, names, self._array_stores(member)), notes
+        return diff_of_group(self.dataset, t1, t2, rows=rows, pattern=member)
 
-    def blame(
-        self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
-    ) -> pa.Table:
-        """List every commit that had to do with a row, in all members; see `Array.blame`."""
-        return self.blame_with_notes(row, member=member)[0]
-
-    def blame_with_notes(
-        self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
+    def _blame(
+        self, row: Mapping[str, object] | Sequence[str], member: str | None
     ) -> tuple[pa.Table, tuple[str, ...]]:
-        """Give what `blame` gives, and notes on what had to be left out."""
         from chronotile.rows.group_rows import blame_group
 
-        table, notes = blame_group(self.dataset, row, member)
-        return with_operations(table, "commit", self._array_stores(member)), notes
+        return blame_group(self.dataset, row, member)
 
     def _array_stores(self, member: str | None) -> list[Store]:
         nodes = (node for node in self.dataset.tree() if node.fits(member))
@@ -393,8 +331,7 @@ class Group(Handle[GroupReport]):
     ) -> GroupReport:
         from chronotile.dataset.over_members import plan_members
 
-        if not how.get("dry_run"):
-            self._settle(exclusive=exclusive)
+        notes = tuple(one.note for one in self._settle(how, exclusive=exclusive))
         dataset, given = self.dataset, self._with_moments(options)
         if of_group.get("mended"):
             from chronotile.dataset.open_dataset import as_mended
@@ -403,7 +340,8 @@ class Group(Handle[GroupReport]):
         own_options: dict[str, Any] = {}
         if of_group.get("tags"):
             given["group_tags"] = dataset.tags
-            own_options = {name: given[name] for name in ("keep", "keep_days", "group_tags")}
+            wanted = ("keep", "keep_days", "group_tags")
+            own_options = {name: given[name] for name in wanted if name in given}
         planned = plan_members(
             dataset,
             planner,
@@ -414,7 +352,9 @@ class Group(Handle[GroupReport]):
             pattern=how.get("member"),
         )
         all_or_none = of_group.get("all_or_none", False)
-        return self._carry_out(dataset, command, planned, options, how, all_or_none=all_or_none)
+        return self._carry_out(
+            dataset, command, planned, options, how, all_or_none=all_or_none, notes=notes
+        )
 
     def _carry_out(
         self,
@@ -444,26 +384,27 @@ class Group(Handle[GroupReport]):
         finally:
             self._read_again()
 
-    def _settle(self, *, exclusive: bool = True) -> None:
+    def _settle(self, how: How, *, exclusive: bool = True) -> tuple[Settled, ...]:
         """Finish or take back what changes that were broken off have left, in all members."""
-        from chronotile.change.undo import settle
         from chronotile.dataset.open_dataset import as_mended
-        from chronotile.dataset.over_members import arrays_and_groups
+        from chronotile.dataset.undo_members import settle_members
 
+        dataset = self.dataset
         try:
-            found = list(arrays_and_groups(self.dataset, groups=True))
+            dataset.tree()
         except BadFileError:  # a damaged list must not stop the repair of it
-            found = list(arrays_and_groups(as_mended(self.dataset), groups=True))
-        for target in found:
-            settle(target.store, self.key, exclusive=exclusive)
+            dataset = as_mended(dataset)
+        settled = settle_members(dataset, exclusive=exclusive, dry_run=how.get("dry_run", False))
         self._read_again()
+        return settled
 
     def _rows_of_members(
         self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
     ) -> GroupReport:
         if how.get("member") is None:
+            paths = " or ".join(shell_word(node.path) for node in self.dataset.arrays()[:5])
             problem = "expected a member, found a group; name the one whose rows are meant"
-            raise ChronotileError(self.uri, f"{problem}: --member PATH")
+            raise ChronotileError(self.uri, f"{problem}: --member {paths or 'PATH'}")
         return super()._rows_of_members(command, planner, options, how)
 
     def _with_moments(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -482,30 +423,58 @@ class Group(Handle[GroupReport]):
             problem = "expected a change of some members, as members are named, found one of all"
             raise ChronotileError(self.uri, problem)
 
-    def undelete(
-        self,
-        name: str,
-        *,
-        at: Moment | None = None,
-        ever: bool = False,
-        commits_only: bool = False,
-        **how: Unpack[How],
-    ) -> GroupReport:
-        """Bring back the rows that one delete or update of a member hides."""
+    def _find_change(self, name: str, how: How) -> tuple[str, How]:
         from glob import escape
 
         from chronotile.dataset.undo_members import find_holder
-        from chronotile.rows.ways_back import plan_undelete_any_way
 
         self._refuse_member(how)
         path, whole = find_holder(self.dataset, name, outside=how.get("outside", False))
-        options = {"name": whole, "at": at, "ever": ever, "commits_only": commits_only}
-        chosen: How = {**how, "member": escape(path)}
-        planner = plan_undelete_any_way
-        return self._change("undelete", planner, options, chosen, all_or_none=True, exclusive=True)
+        return whole, {**how, "member": escape(path)}
 
-    def undo(self, operation: Done | None = None, **how: Unpack[How]) -> GroupReport:
-        """Take back a change of ours, in all members; see `Handle.undo`."""
+    _has_members = True
+
+    def _nothing(self, command: str) -> GroupReport:
+        from chronotile.change.plan import Report
+        from chronotile.dataset.over_members import (
+            GroupReport,
+            MemberOutcome,
+            arrays_and_groups,
+        )
+
+        outcomes = tuple(
+            MemberOutcome(
+                path=one.path,
+                array=one.store.uri,
+                is_group=one.is_group,
+                report=Report(command, one.store.uri, dry_run=False, steps=()),
+            )
+            for one in arrays_and_groups(self.dataset, groups=True)
+        )
+        return GroupReport(command, self.uri, dry_run=False, outcomes=outcomes)
+
+    def _certified(
+        self, report: GroupReport, where: str, verify: Mapping[str, Any] | None = None
+    ) -> GroupReport:
+        from chronotile.dataset.over_members import arrays_and_groups
+        from chronotile.rows.erase import certified, certified_group, of_member
+
+        places = arrays_and_groups(self.dataset, groups=True)
+        stores = {one.path: one.store for one in places}
+        outcomes = []
+        for one in report.outcomes:
+            if one.report is not None and one.path in stores:
+                store = stores[one.path]
+                if one.is_group:
+                    done = certified_group(one.report, store, self.key, where)
+                else:
+                    own = None if verify is None else of_member(verify, one.path)
+                    done = certified(one.report, store, self.key, where, own)
+                one = replace(one, report=done)
+            outcomes.append(one)
+        return replace(report, outcomes=tuple(outcomes))
+
+    def _undo(self, wanted: str | Mapping[str, Any] | None, how: How) -> GroupReport:
         from chronotile.dataset.undo_members import (
             find_operation,
             plan_undo_members,
@@ -513,12 +482,14 @@ class Group(Handle[GroupReport]):
         )
 
         self._refuse_member(how)
-        wanted = operation_of(operation)
         id_ = wanted if isinstance(wanted, str) and is_id(wanted) else None
+        settled = self._settle(how)
+        notes = tuple(one.note for one in settled)
+        if wanted is None and any(one.is_back for one in settled):
+            # The last change was broken off: nothing else is to be taken back.
+            dry_run = how.get("dry_run", False)
+            return GroupReport("undo", self.uri, dry_run=dry_run, outcomes=(), notes=notes)
         target = find_operation(self.dataset, id_) if wanted in (None, id_) else None
-        if not how.get("dry_run"):
-            self._settle()
-            target = target and find_operation(self.dataset, target.id)
         if target is not None:
             place, planned = target.id, plan_undo_members(self.dataset, target)
         elif id_ is not None:
@@ -527,29 +498,15 @@ class Group(Handle[GroupReport]):
         else:
             place, planned = plan_undo_report_of_members(self.dataset, wanted)
         return self._carry_out(
-            self.dataset, "undo", planned, {"operation": place}, how, undoes=place
+            self.dataset, "undo", planned, {"operation": place}, how, undoes=place, notes=notes
         )
 
-    def publish(
-        self,
-        staging: str | Sequence[str],
-        *,
-        at: Moment | None = None,
-        own_times: bool = False,
-        again: bool = False,
-        allow_hidden: bool = False,
-        **how: Unpack[How],
-    ) -> GroupReport:
-        """Make what is staged for members visible in all at one moment; see `Handle.publish`."""
+    def _publish(self, options: dict[str, Any], how: How) -> GroupReport:
         from chronotile.dataset.publish_members import plan_publish_members
 
-        places = [staging] if isinstance(staging, str) else list(staging)
-        options = {"at": at, "own_times": own_times, "again": again, "allow_hidden": allow_hidden}
-        if not how.get("dry_run"):
-            self._settle()
+        settled = self._settle(how)
         publication = plan_publish_members(
             self.dataset,
-            places,
             outside=how.get("outside", False),
             pattern=how.get("member"),
             **self._with_moments(options),
@@ -558,51 +515,33 @@ class Group(Handle[GroupReport]):
             self.dataset,
             "publish",
             publication.planned,
-            {"staging": places, **options},
+            options,
             how,
-            notes=publication.notes,
+            notes=(*(one.note for one in settled), *publication.notes),
             carry_out=publication.carry_out,
         )
 
-    def clone(
-        self,
-        target: str,
-        *,
-        start: Moment = 0,
-        end: Moment | None = None,
-        without: Iterable[str] = (),
-        link: Link = "hard",
-        dry_run: bool = False,
-    ) -> GroupReport:
-        """Make a group elsewhere that shows what an open of every member shows."""
+    def _replicate(self, target: Store, options: ReplicateOptions) -> GroupReport:
+        from chronotile.dataset.replicate_tree import replicate_tree
+
+        return replicate_tree(self.store, target, self.key, options)
+
+    def _clone(self, target: Store, without: Sequence[str], options: dict[str, Any]) -> GroupReport:
         from chronotile.dataset.clone_members import clone_members
-        from chronotile.storage.store import open_store
 
-        there = open_store(target, dict(self.store.options))
-        return clone_members(
-            self.dataset, there, start=start, end=end, without=without, link=link, dry_run=dry_run
-        )
+        return clone_members(self.dataset, target, without=without, **options)
 
-    def tag(
-        self, name: str, *, at: Moment | None = None, move: bool = False, **how: Unpack[How]
-    ) -> GroupReport:
-        """Give a moment of the group a name; see `Handle.tag`."""
-        from chronotile.dataset.tag_members import plan_tag_group
+    def _tag(self, command: str, options: dict[str, Any], how: How) -> GroupReport:
+        from chronotile.dataset.tag_members import plan_tag_group, plan_untag_group
 
         self._refuse_member(how)
-        outside = how.get("outside", False)
-        planned = plan_tag_group(self.dataset, name, at=at, move=move, outside=outside)
-        return self._carry_out(
-            self.dataset, "tag", planned, {"name": name, "at": at, "move": move}, how
-        )
-
-    def untag(self, name: str, **how: Unpack[How]) -> GroupReport:
-        """Take a tag of the group away; see `Handle.untag`."""
-        from chronotile.dataset.tag_members import plan_untag_group
-
-        self._refuse_member(how)
-        planned = plan_untag_group(self.dataset, name, outside=how.get("outside", False))
-        return self._carry_out(self.dataset, "tag", planned, {"name": name}, how)
+        settled = self._settle(how, exclusive=False)
+        notes = tuple(one.note for one in settled)
+        if any(one.did(command, who_asks(options, how)) for one in settled):
+            return replace(self._nothing(command), notes=notes)
+        planner = plan_tag_group if command == "tag" else plan_untag_group
+        planned = planner(self.dataset, outside=how.get("outside", False), **options)
+        return self._carry_out(self.dataset, command, planned, options, how, notes=notes)
 
 
 def _usage_below(path: str, used: Usage) -> Usage:

@@ -21,21 +21,29 @@ from typing import (
     Unpack,
 )
 
-from chronotile.errors import ChronotileError, shell_word
+from chronotile.errors import ChronotileError, ReadError, shell_word
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     import pyarrow as pa
 
     from chronotile.array import Array
     from chronotile.change.operations import Who
     from chronotile.change.plan import Plan, Report
+    from chronotile.change.undo import Settled
+    from chronotile.change.usage import Usage
     from chronotile.dataset.over_members import GroupReport
+    from chronotile.dataset.replicate_tree import ReplicateOptions
     from chronotile.format.timestamps import Moment
     from chronotile.group import Group
-    from chronotile.show.picture import Picture
+    from chronotile.log import Log
+    from chronotile.rows.commit_changes import RemovedRows
+    from chronotile.rows.compact import CompactProgress
+    from chronotile.rows.group_rows import GroupRows
+    from chronotile.rows.read_rows import RowReader
+    from chronotile.show.picture import Height, Picture
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
 
@@ -95,8 +103,8 @@ class Handle(ABC, Generic[R]):
     store: Store
     key: bytes | None
 
-    def __init__(self, store: Store, key: bytes | None = None) -> None:
-        self.store, self.key = store, key
+    def __init__(self, store: Store, key: bytes | str | None = None) -> None:
+        self.store, self.key = store, key.encode() if isinstance(key, str) else key
 
     @property
     def uri(self) -> str:
@@ -137,16 +145,19 @@ class Handle(ABC, Generic[R]):
 
         import pyarrow as pa
 
-        from chronotile.change.operations import describe_operations
+        from chronotile.change.operations import tell_operations
+        from chronotile.show.notebook import show_in_notebook
 
         texts, lists = pa.string(), pa.list_(pa.string())
         names = ("id", "time", "command", "options", "author", "message", "state", "undoes", "rows")
         columns = [*((name, texts) for name in names), *((name, lists) for name in _FILES)]
         rows = [
             one | {"options": json.dumps(one["options"]), "rows": json.dumps(one["rows"])}
-            for one in describe_operations(self.store)
+            for one in tell_operations(self.store)
         ]
-        return pa.Table.from_pylist(rows, schema=pa.schema(columns))
+        table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
+        shown = ("id", "time", "command", "author", "message", "state")
+        return show_in_notebook(table, "operation", shown)
 
     def operation(self, id_: str) -> dict[str, Any]:
         """Read the record of one operation, with every file that it touched.
@@ -165,6 +176,219 @@ class Handle(ABC, Generic[R]):
             hint = f"chronotile operations {shell_word(self.uri)} lists all"
             raise ChronotileError(self.uri, f"{problem}; {hint}")
         return read_operation(self.store, fitting[0])
+
+    @abstractmethod
+    def _each(self, table_of: Callable[[Log], pa.Table], member: str | None) -> pa.Table:
+        """Make a table of the array; of every array of a group, with the column `member` first."""
+
+    def commits(self, *, member: str | None = None) -> pa.Table:
+        """Give one row a commit record, in time order; see `Log.commits`.
+
+        Args:
+            member: Of a group: only members whose path fits this pattern, here and below.
+        """
+        return self._each(lambda log: log.commits(), member)
+
+    def fragments(
+        self,
+        *,
+        names: Collection[str] | None = None,
+        sizes: bool = True,
+        member: str | None = None,
+    ) -> pa.Table:
+        """Give one row a fragment: what it holds; see `Log.fragments`."""
+        return self._each(lambda log: log.fragments(names=names, sizes=sizes), member)
+
+    def lifelines(self, *, member: str | None = None) -> pa.Table:
+        """Give one row a fragment: from when to when it is visible, and why it stops."""
+        return self._each(lambda log: log.lifelines(), member)
+
+    def usage(self, *, member: str | None = None) -> pa.Table:
+        """Give one row a file: why it is there, and the command that frees it.
+
+        Raises:
+            ChronotileError: A member of a group cannot be read.
+        """
+        used, errors = self.measure_usage(member=member)
+        for error in errors.values():
+            raise error
+        return used.table
+
+    @abstractmethod
+    def measure_usage(
+        self, *, member: str | None = None
+    ) -> tuple[Usage, dict[str, ChronotileError]]:
+        """Give what `usage` gives, with every way to free bytes, notes, and what failed."""
+
+    def timeline(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        as_of: Moment | None = None,
+        cells: bool = False,
+        height: Height | None = None,
+        member: str | None = None,
+    ) -> Drawn:
+        """Draw the history into a file: `.html`, `.svg` or `.png`; a lane for each array.
+
+        Args:
+            out: The file.
+            as_of: The moment that counts as now.
+            cells: Read also how many cells and bytes each fragment holds.
+            height: What the height of a fragment goes by, `cells` or `bytes`; implies `cells`.
+            member: Of a group: only members whose path fits this pattern.
+
+        Raises:
+            ReadError: No member can be read.
+            ChronotileError: There is no array.
+        """
+        from pathlib import Path
+
+        from chronotile.format.timestamps import now_ms
+        from chronotile.show.picture import draw
+
+        moment = now_ms() if as_of is None else self.moment(as_of, "as_of")
+        counted = cells or height is not None
+        picture, errors = self._picture(moment, counted, height or "cells", member)
+        data = draw(picture, Path(out).suffix.lower())
+        Path(out).write_bytes(data)
+        return Drawn(picture, str(out), len(data), errors)
+
+    @abstractmethod
+    def _picture(
+        self, now: int, cells: bool, height: Height, member: str | None
+    ) -> tuple[Picture, dict[str, ChronotileError]]:
+        """Gather what a timeline shows, and why members could not be read."""
+
+    @abstractmethod
+    def moment(self, time: Moment, where: str = "time") -> int:
+        """Give a time in any spelling, or a tag's name, in ms."""
+
+    def rows(
+        self,
+        start: Moment = 0,
+        end: Moment | None = None,
+        *,
+        where: str | None = None,
+        fields: Sequence[str] | None = None,
+        order_by: Sequence[str] = (),
+        member: str | None = None,
+    ) -> pa.Table:
+        """Read the rows that an open at a window should see, with updates carried out.
+
+        Deletes remove what the engine removes, rows with NULL among it (F7, F15): they are gone for
+        every reader. Updates mean what SQL means: a comparison with NULL is no match. Of a group,
+        the column `member` comes first. Needs `chronotile[engine]`.
+
+        Args:
+            start: The start of the window.
+            end: The end of the window; now, if it is left out.
+            where: A predicate on the rows as they are at the end, such as `a < 3`.
+            fields: Dimensions and attributes; all if left out.
+            order_by: Fields to sort by, such as `["amount desc", "id"]`.
+            member: Of a group: only members whose path fits this pattern.
+
+        Returns:
+            A table; its schema's metadata holds notes under `chronotile.notes` if a commit that
+            the engine refuses, or a member, had to be left out.
+
+        Raises:
+            NoEngineError: The engine is not installed.
+            PredicateError: The predicate or a field does not fit the schema.
+            EngineError: The engine refused.
+        """
+        from chronotile.rows.read_rows import in_order
+
+        table = self.row_reader(start, end, where=where, fields=fields, member=member).table()
+        return in_order(table, order_by) if order_by else table
+
+    @abstractmethod
+    def row_reader(
+        self,
+        start: Moment = 0,
+        end: Moment | None = None,
+        *,
+        where: str | None = None,
+        fields: Sequence[str] | None = None,
+        member: str | None = None,
+    ) -> RowReader | GroupRows:
+        """Open what `rows` reads, to be read batch by batch."""
+
+    def removed_rows(
+        self, name: str, values: Sequence[str] = (), *, member: str | None = None
+    ) -> pa.Table:
+        """Read the rows that one delete removed, or one update changed, as they were before.
+
+        Args:
+            name: The name of the delete or update, or enough of its id.
+            values: Only rows with these values, such as `id=7`.
+            member: Of a group: only members whose path fits this pattern.
+
+        Raises:
+            NoEngineError: The engine is not installed.
+            ChronotileError: There is no such delete or update.
+        """
+        return self.removed_reader(name, values, member=member).table()
+
+    @abstractmethod
+    def removed_reader(
+        self, name: str, values: Sequence[str] = (), *, member: str | None = None
+    ) -> RemovedRows:
+        """Open what `removed_rows` reads, to be read batch by batch."""
+
+    def diff(
+        self, t1: Moment, t2: Moment, *, rows: bool = False, member: str | None = None
+    ) -> pa.Table:
+        """Compare what opens at two moments see.
+
+        Args:
+            t1: The earlier moment.
+            t2: The later one.
+            rows: Tell the rows that differ. This needs `chronotile[engine]`.
+            member: Of a group, with `rows`: only members whose path fits this pattern.
+
+        Returns:
+            A table, with notes on what had to be left out as `rows` has them.
+        """
+        from chronotile.rows.read_rows import with_notes
+
+        table, notes = self._diff(t1, t2, rows, member)
+        names, times = ("commit", ("t",)) if rows else ("name", ("t1", "t2"))
+        return with_notes(for_users(table, names, self._array_stores(member), times), notes)
+
+    @abstractmethod
+    def _diff(
+        self, t1: Moment, t2: Moment, rows: bool, member: str | None
+    ) -> tuple[pa.Table, tuple[str, ...]]:
+        """Compare two moments, and note what had to be left out."""
+
+    def blame(
+        self, row: Mapping[str, object] | Sequence[str], *, member: str | None = None
+    ) -> pa.Table:
+        """List every commit that wrote, changed or removed a row, in order.
+
+        Args:
+            row: A value for some fields, or texts such as `id=7`. Dimensions say where the row is;
+                of attributes it is enough that it once had the value.
+            member: Of a group: only members whose path fits this pattern.
+
+        Returns:
+            A table, with notes on what had to be left out as `rows` has them.
+        """
+        from chronotile.rows.read_rows import with_notes
+
+        table, notes = self._blame(row, member)
+        return with_notes(for_users(table, "commit", self._array_stores(member)), notes)
+
+    @abstractmethod
+    def _blame(
+        self, row: Mapping[str, object] | Sequence[str], member: str | None
+    ) -> tuple[pa.Table, tuple[str, ...]]:
+        """List the commits of a row, and note what had to be left out."""
+
+    @abstractmethod
+    def _array_stores(self, member: str | None) -> list[Store]:
+        """Give the store of every array."""
 
     def delete(
         self,
@@ -192,15 +416,9 @@ class Handle(ABC, Generic[R]):
             RefusedError: The array is dense or too old, the delete would break it, or the delete
                 would remove further rows and the caller does not allow that.
         """
+        options = given(locals())
         from chronotile.rows.counted import plan_counted_delete
 
-        options = {
-            "where": where,
-            "at": at,
-            "any_time": any_time,
-            "allow_null_loss": allow_null_loss,
-            "allow_older_loss": allow_older_loss,
-        }
         return self._rows_of_members("delete", plan_counted_delete, options, how)
 
     def update(
@@ -232,16 +450,9 @@ class Handle(ABC, Generic[R]):
             PredicateError: The predicate or a value cannot be read, or does not fit the schema.
             RefusedError: `experimental` is not set, or as for a delete.
         """
+        options = given(locals())
         from chronotile.rows.counted import plan_counted_update
 
-        options = {
-            "where": where,
-            "values": values,
-            "at": at,
-            "any_time": any_time,
-            "experimental": experimental,
-            "allow_older_loss": allow_older_loss,
-        }
         return self._rows_of_members("update", plan_counted_update, options, how)
 
     def _rows_of_members(
@@ -292,10 +503,10 @@ class Handle(ABC, Generic[R]):
             KeyNeededError: The array is encrypted, and what is to be merged needs the key.
             ChangedError: Somebody else changes the same files; try again.
         """
+        options = given(locals())
         from chronotile.change.consolidate import plan_consolidate
         from chronotile.change.merged_files import plan_consolidate_group
 
-        options = {"mode": mode, "updates": updates}
         return self._change(
             "consolidate", plan_consolidate, options, how, own=plan_consolidate_group
         )
@@ -340,21 +551,61 @@ class Handle(ABC, Generic[R]):
             RefusedError: The array is damaged.
             ChangedError: Somebody else changes the array: try again.
         """
+        options = given(locals()) | {"keep": tuple(keep)}
         from chronotile.change.vacuum import plan_vacuum
         from chronotile.change.vacuum_metadata import plan_vacuum_group
 
-        options = {
-            "mode": mode,
-            "orphans": orphans,
-            "whole_orphans": whole_orphans,
-            "orphan_age": orphan_age,
-            "loose_deletes": loose_deletes,
-            "deletes": deletes,
-            "updates": updates,
-            "keep": tuple(keep),
-            "keep_days": keep_days,
-        }
         return self._change("vacuum", plan_vacuum, options, how, own=plan_vacuum_group, tags=True)
+
+    def compact(
+        self,
+        *,
+        target_bytes: int | str = "1GB",
+        max_memory: int | str | None = None,
+        quiet: str | float = "10m",
+        purge: bool = False,
+        compare: bool = True,
+        vacuum: bool = False,
+        keep: Iterable[Moment] = (),
+        scratch: str | None = None,
+        on_progress: Callable[[CompactProgress], None] | None = None,
+        **how: Unpack[How],
+    ) -> R:
+        """Merge small fragments into few, in a process of its own, away from the array.
+
+        Every window reads as before. The sources stay, out of sight, until a vacuum: then dense
+        arrays lose time travel inside of what was merged, and `undo` ends. Needs
+        `chronotile[engine]`.
+
+        Args:
+            target_bytes: The size of a merged fragment, at most, such as `1GB`.
+            max_memory: Memory of the engine's process, such as `2GB`; a quarter of what this
+                process may take, if it is left out.
+            quiet: Leave fragments alone whose files are younger, such as `1h`, or seconds.
+            purge: Take deleted cells out; windows before the deletes lose them too.
+            compare: Compare rows and times of each merged fragment with its sources; without it,
+                the number of cells.
+            vacuum: Remove the sources at once.
+            keep: Moments: no merge of a dense array crosses one of them, or a tag.
+            scratch: A local folder to merge in, instead of `__chronotile/scratch` in the array; of
+                a bucket, instead of where temporary files go.
+            on_progress: Called after each batch.
+            how: Options that every change takes.
+
+        Raises:
+            NoEngineError: The engine is not installed.
+            RefusedError: The array is damaged, or another compact is under way.
+        """
+        options = given(locals(), "vacuum", "on_progress") | {"keep": tuple(keep)}
+        from functools import partial
+
+        from chronotile.rows.compact import plan_compact, with_vacuum
+
+        planner = partial(plan_compact, on_progress=on_progress)
+        report = self._change("compact", planner, options, how, tags=True)
+        return with_vacuum(
+            report, lambda: self.vacuum("fragments", keep=keep, **how), wanted=vacuum
+        )
 
     def repair(
         self, *, accept_loss: bool = False, commit_orphans: bool = False, **how: Unpack[How]
@@ -374,19 +625,12 @@ class Handle(ABC, Generic[R]):
         Returns:
             What was done; its `findings` are what is still wrong.
         """
+        options = given(locals())
         from chronotile.change.repair import plan_repair
         from chronotile.change.repair_group import plan_repair_group
 
-        options = {"accept_loss": accept_loss, "commit_orphans": commit_orphans}
-        return self._change(
-            "repair",
-            plan_repair,
-            options,
-            how,
-            own=plan_repair_group,
-            mended=True,
-            exclusive=True,
-        )
+        of_group = OfGroup(own=plan_repair_group, mended=True)
+        return self._change("repair", plan_repair, options, how, exclusive=True, **of_group)
 
     def restore(
         self,
@@ -416,19 +660,12 @@ class Handle(ABC, Generic[R]):
                 from is gone; the message names the nearest times that can be had.
             RefusedError: The array is damaged, or a delete on newer fields would break it.
         """
+        options = given(locals())
         from chronotile.rows.ways_back import plan_restore_any_way
 
-        options = {
-            "to": to,
-            "at": at,
-            "keep_metadata": keep_metadata,
-            "rewrite": rewrite,
-            "commits_only": commits_only,
-        }
         planner = plan_restore_any_way
         return self._change("restore", planner, options, how, all_or_none=True, exclusive=True)
 
-    @abstractmethod
     def undelete(
         self,
         name: str,
@@ -453,8 +690,85 @@ class Handle(ABC, Generic[R]):
             RefusedError: There is no such delete, or no row would come back.
             UnreachableError: Fragments have applied it, and what they were merged from is gone.
         """
+        from chronotile.rows.ways_back import plan_undelete_any_way
+
+        try:
+            whole, chosen = self._find_change(name, how)
+        except ChronotileError as error:
+            # A change that was broken off may have taken it out: it is finished, or taken back.
+            settled = self._settle(how)
+            if not any(one.is_back for one in settled):
+                notes = "".join(f"; {one.note}" for one in settled)
+                raise type(error)(error.where, f"{error.problem}{notes}") from error
+            whole, chosen = self._find_change(name, how)
+        options = {"name": whole, "at": at, "ever": ever, "commits_only": commits_only}
+        planner = plan_undelete_any_way
+        return self._change("undelete", planner, options, chosen, all_or_none=True, exclusive=True)
+
+    def erase(
+        self,
+        where: str,
+        *,
+        verify: Mapping[str, Any] | None = None,
+        earlier_values: bool = False,
+        orphan_age: float | str = "24h",
+        **how: Unpack[How],
+    ) -> R:
+        """Erase the rows that match a predicate from every fragment, window and record.
+
+        This cannot be undone. Every other row, in every window, stays as it is. Of a group: in all
+        members that have the fields of the predicate.
+
+        Args:
+            where: The predicate.
+            verify: A certificate: change nothing, and look again whether anything matches.
+            earlier_values: Erase also older values of these rows that would show again.
+            orphan_age: How old a fragment without a commit must be to go: `24h`, or a number of
+                hours. A younger one may be a write under way.
+            how: Options that every change takes.
+
+        Returns:
+            What was done, with a `certificate`: what was read, what is left, and what nobody could
+            look at. A dry run has none.
+
+        Raises:
+            NoEngineError: The engine is not installed.
+            PredicateError: The predicate cannot be read, or does not fit the schema.
+            RefusedError: The array is dense, or TileDB would remove rows that do not match.
+        """
+        from functools import partial
+
+        from chronotile.rows.erase import plan_erase, plan_redact_group, without_names
+
+        if verify is not None:
+            return self._certified(self._nothing("erase"), where, verify)
+        options = {"earlier_values": earlier_values, "orphan_age": orphan_age}
+        planner = partial(plan_erase, where=where, is_member=self._has_members)
+        own = partial(plan_redact_group, where=where)
+        how["message"] = without_names(how.get("message"), where)
+        report = self._change(
+            "erase", planner, options, how, own=own, all_or_none=True, exclusive=True
+        )
+        return report if how.get("dry_run") else self._certified(report, where)
+
+    _has_members = False
 
     @abstractmethod
+    def _nothing(self, command: str) -> R:
+        """Report a change that has nothing to do."""
+
+    @abstractmethod
+    def _certified(self, report: R, where: str, verify: Mapping[str, Any] | None = None) -> R:
+        """Look at every array again, and add the certificates to the report of an erasure."""
+
+    @abstractmethod
+    def _settle(self, how: How, *, exclusive: bool = True) -> tuple[Settled, ...]:
+        """Finish or take back what changes that were broken off have left."""
+
+    @abstractmethod
+    def _find_change(self, name: str, how: How) -> tuple[str, How]:
+        """Find a delete or update by enough of its id: its name, and how to reach its array."""
+
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> R:
         """Take back a change of ours: the last one, or that one.
 
@@ -466,8 +780,12 @@ class Handle(ABC, Generic[R]):
         Raises:
             RefusedError: There is no such change, or it cannot be taken back any more.
         """
+        return self._undo(operation_of(operation), how)
 
     @abstractmethod
+    def _undo(self, wanted: str | Mapping[str, Any] | None, how: How) -> R:
+        """Take back the change with that id, or of that report; the last one without it."""
+
     def publish(
         self,
         staging: str | Sequence[str],
@@ -497,8 +815,13 @@ class Handle(ABC, Generic[R]):
             RefusedError: An array is damaged, schemas differ, or a staging array has deletes in
                 force.
         """
+        staging = [staging] if isinstance(staging, str) else list(staging)
+        return self._publish(given(locals()), how)
 
     @abstractmethod
+    def _publish(self, options: dict[str, Any], how: How) -> R:
+        """Publish, with all options of `publish`."""
+
     def clone(
         self,
         target: str,
@@ -525,8 +848,59 @@ class Handle(ABC, Generic[R]):
             UnreachableError: A merged fragment holds more than the window sees, and what it was
                 merged from is gone.
         """
+        options = given(locals(), "target", "without")
+        from chronotile.storage.store import open_store
+
+        return self._clone(open_store(target, dict(self.store.options)), tuple(without), options)
+
+    def replicate(
+        self,
+        target: str,
+        *,
+        prune: bool = False,
+        check: bool = False,
+        dry_run: bool = False,
+        message: str | None = None,
+        target_options: Mapping[str, str] | None = None,
+        before: Callable[[Any], None] | None = None,
+        on_file: Callable[[], None] | None = None,
+    ) -> R:
+        """Make a copy elsewhere equal to this array or group, so that a reader can open it always.
+
+        Copies what is new, many files at once. A fragment is there before its commit, and what
+        replaces something before the file that hides it. The same call again brings the copy up to
+        date, also after a run that was killed. Of a group: every array and group in its folder,
+        then the lists of members. Encrypted arrays need no key.
+
+        Args:
+            target: A path or a URI of nothing yet, or of an earlier copy.
+            prune: Remove what the source no longer has; without it that is hidden, and stays.
+            check: Copy nothing; the findings are the commits in which both differ.
+            dry_run: Write nothing.
+            message: Why; the records of both places keep it.
+            target_options: Options of the target's storage; those of the source, if left out.
+            before: Called with the planned steps of each place, before anything is written there.
+            on_file: Called after each file that is copied.
+
+        Raises:
+            RefusedError: Somebody else wrote to the copy, or the source is damaged.
+            ChangedError: The source changes all the time; try again.
+        """
+        from chronotile.dataset.replicate_tree import ReplicateOptions
+        from chronotile.storage.store import open_store
+
+        given = dict(self.store.options) if target_options is None else target_options
+        asked = ReplicateOptions(prune, check, dry_run, message, before, on_file)
+        return self._replicate(open_store(target, given), asked)
 
     @abstractmethod
+    def _replicate(self, target: Store, options: ReplicateOptions) -> R:
+        """Replicate to a place."""
+
+    @abstractmethod
+    def _clone(self, target: Store, without: Sequence[str], options: dict[str, Any]) -> R:
+        """Clone to a place, without some commits."""
+
     def tag(
         self, name: str, *, at: Moment | None = None, move: bool = False, **how: Unpack[How]
     ) -> R:
@@ -541,29 +915,28 @@ class Handle(ABC, Generic[R]):
         Raises:
             RefusedError: There is such a tag already, or the moment cannot be read whole any more.
         """
+        return self._tag("tag", given(locals()), how)
 
-    @abstractmethod
     def untag(self, name: str, **how: Unpack[How]) -> R:
         """Take a tag away: from then on a vacuum may remove what only it needs.
 
         Raises:
             RefusedError: There is no such tag.
         """
+        return self._tag("untag", given(locals()), how)
+
+    @abstractmethod
+    def _tag(self, command: str, options: dict[str, Any], how: How) -> R:
+        """Add or remove a tag."""
 
 
-def draw_to(
-    out: str | os.PathLike[str],
-    picture: Picture,
-    errors: Mapping[str, ChronotileError] | None = None,
-) -> Drawn:
-    """Draw a picture into a file, in the form that the end of its name says."""
-    from pathlib import Path
+def given(arguments: Mapping[str, Any], *others: str) -> dict[str, Any]:
+    """Give the options of a verb: the `locals()` of its first line, less what no planner takes.
 
-    from chronotile.show.picture import draw
-
-    data = draw(picture, Path(out).suffix.lower())
-    Path(out).write_bytes(data)
-    return Drawn(picture, str(out), len(data), errors or {})
+    >>> given({"self": 1, "how": {}, "mode": "all"})
+    {'mode': 'all'}
+    """
+    return {name: one for name, one in arguments.items() if name not in ("self", "how", *others)}
 
 
 def who_asks(options: Mapping[str, Any], how: How) -> Who | None:
@@ -615,37 +988,63 @@ def open(  # noqa: A001 (the name that users call)
 
 
 def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
-    """Open what is at a store: an array, or a group."""
-    from chronotile.history.listing import is_group_at
+    """Open what is at a store: an array, or a group; of a path into one, the one around it."""
+    from chronotile.history.listing import array_around, is_group_at
 
-    raw = key.encode() if isinstance(key, str) else key
-    if is_group_at(store):
+    try:
+        is_group = is_group_at(store)
+    except ReadError as error:
+        around, near = array_around(store), store.near_path()
+        if around is not None:
+            return open_at(around, key)
+        if near is None:
+            raise
+        problem = f"{error.problem}; did you mean {shell_word(near)}?"
+        raise type(error)(error.where, problem) from None
+    if is_group:
         from chronotile.group import Group
 
-        return Group(store, raw)
+        return Group(store, key)
     from chronotile.array import Array
 
-    return Array(store, raw)
+    return Array(store, key)
 
 
-def with_operations(table: pa.Table, names: str, stores: Iterable[Store]) -> pa.Table:
-    """Add the column `operation` behind a column of names: the operation of ours that put each.
+def open_tree(store: Store, key: bytes | str | None = None) -> Array | Group:
+    """Open an array, a group, or a folder above them: it is copied as a group is."""
+    from chronotile.array import Array
+    from chronotile.group import Group
+    from chronotile.history.listing import is_array
+
+    return (Array if is_array(store.list_dir()) else Group)(store, key)
+
+
+def for_users(
+    table: pa.Table, names: str, stores: Iterable[Store], times: Sequence[str] = ("t",)
+) -> pa.Table:
+    """Add the operation of ours that put each commit, and a real time behind each one in ms.
 
     Args:
         table: A table with a column of names of commits.
-        names: That column.
+        names: That column; `operation` comes behind it.
         stores: The arrays that they are of.
+        times: Columns of ms; the twin of `t` is `t_time`.
     """
     import pyarrow as pa
 
     from chronotile.change.operations import tell_operations
+    from chronotile.history.text_columns import TWIN, timestamps
     from chronotile.show.operation_words import Operations
 
     known: dict[str, str] = {}
     for store in stores:
         known |= Operations(tell_operations(store)).of_name
     ids = pa.array([known.get(name) for name in table[names].to_pylist()], pa.string())
-    return table.add_column(table.schema.get_field_index(names) + 1, "operation", ids)
+    table = table.add_column(table.schema.get_field_index(names) + 1, "operation", ids)
+    for name in times:
+        place = table.schema.get_field_index(name) + 1
+        table = table.add_column(place, f"{name}{TWIN}", timestamps(table[name]))
+    return table
 
 
 def operation_of(done: Done | None) -> str | Mapping[str, Any] | None:
@@ -668,8 +1067,3 @@ def is_id(text: str) -> bool:
     (True, False)
     """
     return len(text) <= 8 and all(letter in "0123456789abcdef" for letter in text)
-
-
-def wrong_member(uri: str) -> ChronotileError:
-    """Make the error of a pattern of members where there are none."""
-    return ChronotileError(uri, "expected a group, as members are named, found an array")

@@ -92,10 +92,10 @@ class Log:
             ReadError: It may be a tag, and metadata cannot be read.
         """
         first = self.history.table.first_time
-        return to_ms(time, where, look_up=self._tagged, earliest=first)
+        return to_ms(time, where, tags=self._tagged, earliest=first)
 
-    def _tagged(self, name: str) -> int | None:
-        return self.known_tags.checked(self.array).moment(name)
+    def _tagged(self) -> dict[str, int]:
+        return self.known_tags.checked(self.array).by_name()
 
     @property
     def tags(self) -> dict[str, int]:
@@ -128,7 +128,7 @@ class Log:
     @cached_property
     def id_length(self) -> int:
         """The length of a short id: that much of a uuid tells all names apart."""
-        from chronotile.format.short_ids import enough
+        from chronotile.format.names import enough
 
         return enough(self.names)
 
@@ -138,7 +138,7 @@ class Log:
         Raises:
             ChronotileError: No name fits, or several do.
         """
-        from chronotile.format.short_ids import find_name
+        from chronotile.format.names import find_name
 
         return find_name(self.names, text, self.array)
 
@@ -206,7 +206,7 @@ class Log:
         from chronotile.change.operations import tell_operations
         from chronotile.show.operation_words import Operations
 
-        return Operations(tell_operations(self.storage))
+        return Operations(tell_operations(self.store))
 
     def events(
         self,
@@ -252,7 +252,7 @@ class Log:
 
         story = self.story(end=MAX_TIMESTAMP, sizes=False, look=True)
         facts = self.fragments().to_pylist() if cells else []
-        return make_picture(story, now, facts, height=height)
+        return make_picture(story, now, facts, height=height, tags=self.known_tags.own)
 
     def commits(self) -> pa.Table:
         """Give one row a commit record, in time order; `t1_time` and `t2_time` are timestamps."""
@@ -274,10 +274,12 @@ class Log:
             ChronotileError: Both are asked for.
         """
         from chronotile.check.check_array import check
+        from chronotile.show.notebook import Findings
 
         if log_only and deep:
             raise ChronotileError(self.array, "expected log_only or deep, found both")
-        return check(self.history, self.rules, None if log_only else self.store, deep=deep)
+        store = None if log_only else self.store
+        return Findings(check(self.history, self.rules, store, deep=deep))
 
     def older_words(self, commit: Delete) -> tuple[str, ...]:
         """Tell what a delete does to fragments that lack a field that it names (F15).
@@ -374,11 +376,6 @@ class Log:
 
         return measure_usage(self.store, self.history, self.rules).table
 
-    @property
-    def storage(self) -> Store:
-        """The same as `store`."""
-        return self.store
-
     def lifelines(self) -> pa.Table:
         """Give one row a fragment: from when to when it is visible, and why it stops."""
         from chronotile.history.text_columns import with_times
@@ -397,8 +394,6 @@ def open_log(
     array: str | os.PathLike[str],
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
-    *,
-    prune_to: tuple[int, int] | None = None,
 ) -> Log:
     """List and read the commit log of an array, once.
 
@@ -407,7 +402,6 @@ def open_log(
         key: The AES-256 key of an encrypted array: 32 bytes, or 32 characters as the engine
             takes them.
         storage_options: What the storage needs to know, such as `aws_endpoint`.
-        prune_to: A window; see `history.read_history` for what it risks.
 
     Raises:
         ArrayNotFoundError: There is no array.
@@ -416,7 +410,7 @@ def open_log(
         StorageError: The storage failed.
     """
     store = open_store(array, storage_options)
-    return Log(read_history(store, key=key, prune_to=prune_to), store)
+    return Log(read_history(store, key=key), store)
 
 
 def add_up(entries: Iterable[Entry]) -> dict[str, Any]:
@@ -458,6 +452,8 @@ class Following:
     ) -> None:
         self._watch, self._window, self._again = watch, window, again
         self._seen = set(story.identities(window))
+        self._story = story
+        self._told: set[str] | None = None
 
     def look(self) -> list[Event]:
         """Give the events that have come since the last look.
@@ -472,8 +468,28 @@ class Following:
         except BaseException:
             self._watch.forget()
             raise
+        self._story = story
         events = story.events(self._window, reverse=True, seen=self._seen)
         # A fragment lies there before it is committed: it becomes an event when it is.
         fresh = [event for event in events if event.reason != "uncommitted"]
         self._seen.update((event.kind, event.name) for event in fresh)
         return fresh
+
+    def look_folded(self) -> list[tuple[Event, tuple[Event, ...]]]:
+        """Give what `look` gives, with one event for all that an operation did."""
+        if self._told is None:
+            self._told = {one.name for one in self._story.operations(self._window)}
+        fresh = self.look()
+        operations = {one.name: one for one in self._story.operations(self._window)}
+        under: dict[str, list[Event]] = {}
+        found: list[tuple[Event, list[Event]]] = []
+        for event in fresh:
+            whole = operations.get(event.operation or "")
+            if whole is None:
+                found.append((self._story.signed(event), []))
+                continue
+            if whole.name not in self._told:
+                self._told.add(whole.name)
+                found.append((whole, under.setdefault(whole.name, [])))
+            under.setdefault(whole.name, []).append(event)
+        return [(event, tuple(commits)) for event, commits in found]

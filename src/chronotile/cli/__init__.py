@@ -5,6 +5,8 @@ the method of the same name of `ct.open`, with the same options. No command know
 
     program    the names of all commands; loads the module of the one that is called
     options    arguments and options that several commands share
+    completion what a shell can complete
+    profile    what a user's own file says, and config
     log        the history
     look       visible, explain, fragments, members, moments
     rows       rows, diff, blame
@@ -12,8 +14,8 @@ the method of the same name of `ct.open`, with the same options. No command know
     change     delete to publish, tag, and operations
     files      show, conformance
     pages      timeline, report
-    tables     the tables of a fleet
-    pipeline   the same with Spark; `pipeline_report` and `run_progress` print for it
+    fleet      ls, sql
+    pipeline   tables, and pipeline with Spark
     demo       demo, guide
     sample     the array and the dataset of the demo
 """

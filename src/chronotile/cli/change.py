@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,20 +18,26 @@ import click
 from chronotile.cli.options import (
     MOMENT,
     Command,
+    Known,
     PlaceType,
     access_options,
     array_argument,
     command,
+    form_of,
     json_option,
+    read_pairs,
     reporting,
     say,
     shared_option,
     wrong_call,
 )
-from chronotile.errors import shell_word
+from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
+from chronotile.format.timestamps import iso_time, time_text
+from chronotile.show.certificate import certificate_lines
+from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -38,8 +45,8 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Report
     from chronotile.cli.options import Access
     from chronotile.dataset.over_members import GroupReport
-    from chronotile.format.tag_entries import Tags
     from chronotile.group import Group
+    from chronotile.rows.compact import CompactProgress
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -62,8 +69,6 @@ class ChangeReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line, a table of files, notes, and what is left to mend."""
-        from chronotile.show.output import Text, plain_table
-
         report = self.report
         yield Text(f"{report.array}: {report.summary()}", "bold")
         if report.steps:
@@ -78,14 +83,21 @@ class ChangeReport:
         if report.rows:
             done = "would be " if report.dry_run else ""
             yield ", ".join(f"{n:,} row{'s' * (n != 1)} {done}{w}" for w, n in report.rows.items())
+        said = () if report.dry_run else report.losses  # before it began
         for note in report.notes:
-            yield Text(f"note: {note}", "yellow")
+            if note not in said:
+                yield Text(f"note: {note}", "yellow")
         if report.engine_open_requests is not None:
             first, then = report.engine_open_requests
-            when = "would be" if report.dry_run else "are now"
-            yield f"requests of an engine's open in a bucket: they were {first:,}, {when} {then:,}"
+            both = f"{then:,} requests ({first:,} before)"
+            if report.dry_run:
+                both = f"{first:,} requests now, {then:,} after it"
+            hint = f"; chronotile vacuum {shell_word(report.array)} --mode commits makes it less"
+            is_loose = report.command == "consolidate" and then > first
+            yield f"an open in a bucket takes {both}{hint if is_loose else ''}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
+        yield from certificate_lines(report.certificate)
         if report.operation is not None:
             yield Text(f"operation: {report.operation}", "dim")
 
@@ -102,8 +114,6 @@ class GroupChangeReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line for the group, then a few for each member."""
-        from chronotile.show.output import Text
-
         report = self.report
         yield Text(f"{report.group}: {report.summary()}", "bold")
         for note in report.notes:
@@ -116,6 +126,8 @@ class GroupChangeReport:
                 yield Text(f"  {path}: {one.report.summary()}")
                 for note in one.report.notes:
                     yield Text(f"      note: {note}", "yellow")
+                for line in certificate_lines(one.report.certificate):
+                    yield Text(f"      {line}")
                 for item in one.report.findings:
                     yield Text(f"      {item.severity}: {item.code}  {item.message}", "red")
 
@@ -135,7 +147,6 @@ class Call:
     def show(self, done: Report | GroupReport) -> int:
         """Show a report; give the exit status."""
         from chronotile.change.plan import Report
-        from chronotile.show.output import emit
 
         if isinstance(done, Report):
             emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
@@ -152,7 +163,11 @@ class Call:
                     # The array has changed already: no report undoes that.
                     say(f"chronotile: the report could not be kept: {error}")
             if done.can_be_undone and self.how["record"]:
-                say(f"to undo: chronotile undo {shell_word(self.place.uri)}")
+                again = f"{shell_word(self.place.uri)} {done.operation}"
+                if done.command != "undo":
+                    say(f"to undo: chronotile undo {shell_word(self.place.uri)}")
+                elif done.operation is not None:
+                    say(f"to redo what it undid: chronotile undo {again}")
         return status
 
     def ask(self, change: Callable[..., Report | GroupReport], *given: Any, **options: Any) -> int:
@@ -178,19 +193,24 @@ def changing(function: F) -> F:
     """Add ARRAY and the options that all changes share; the command gets `call`."""
 
     @click.argument("array", metavar="ARRAY", type=PlaceType("dir"))
-    @shared_option("--dry-run", is_flag=True, help="Change nothing, and say what would be done.")
-    @shared_option("-m", "--message", metavar="TEXT", help="Why: the operation keeps it.")
-    @shared_option("--author", metavar="NAME", help="Who: this user on this host.")
+    @shared_option("--dry-run", is_flag=True, help="Change nothing; say what would be done.")
+    @shared_option("-m", "--message", metavar="TEXT", help="Why you do this; the record keeps it.")
+    @shared_option("--author", metavar="NAME", help="Name for the record (default: user@host).")
     @shared_option(
         "--no-record",
         is_flag=True,
-        help="Keep no record of the operation: there is no way back then.",
+        help="Do not record this operation: undo cannot take it back.",
     )
-    @shared_option("--member", metavar="PATTERN", help="Of a group: only such members.")
     @shared_option(
-        "--outside", is_flag=True, help="Of a group: also members outside of its folder."
+        "--member",
+        metavar="PATTERN",
+        type=Known("member"),
+        help="Only members of a group whose path fits, such as ms/*.",
     )
-    @shared_option("--verbose", is_flag=True, help="List every file, and not the first few alone.")
+    @shared_option(
+        "--outside", is_flag=True, help="Also members of a group that lie outside of its folder."
+    )
+    @shared_option("--verbose", is_flag=True, help="List every file, not only the first few.")
     @click.option("--report", "out", metavar="FILE", type=click.Path(dir_okay=False), hidden=True)
     @access_options
     @json_option
@@ -214,7 +234,7 @@ def changing(function: F) -> F:
             for note in planned.losses:
                 say(f"note: {note}")
             if planned.command in ("restore", "undelete"):
-                say(f"{planned.command}: {planned.summary()}")
+                say(f"{planned.command}: {planned.summary().replace('would', 'about to')}")
             counts = [*getattr(planned, "rows", {}).values()]
             may_ask = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
             if counts and not any(counts) and may_ask and not click.confirm(_NO_ROW, err=True):
@@ -246,18 +266,29 @@ def changing(function: F) -> F:
 _older = click.option(
     "--allow-older-loss",
     is_flag=True,
-    help="Go on although rows from before a field of the predicate was added go too.",
+    help="Also delete rows that are older than a field in the predicate.",
 )
-_where = click.option("--where", required=True, metavar="PREDICATE", help="Such as: a < 3.")
-_moment = click.option("--at", metavar="TIME", type=MOMENT, help="The commit's time: now.")
+_where = click.option(
+    "--where",
+    required=True,
+    metavar="PREDICATE",
+    type=Known("field"),
+    help="Which rows, such as 'a < 3'.",
+)
+_moment = click.option(
+    "--at", metavar="TIME", type=MOMENT, help="The time of the commit (default: now)."
+)
 _any_time = click.option(
     "--any-time", is_flag=True, help="Go on although --at is before all data, or in the future."
 )
 _commits_only = click.option(
-    "--commits-only", is_flag=True, help="Write no row again: refuse where commits cannot do it."
+    "--commits-only", is_flag=True, help="Refuse if commits alone cannot do it; rewrite no row."
 )
 _from_now = click.option(
-    "--at", metavar="TIME", type=MOMENT, help="When it takes effect: now; after every commit."
+    "--at",
+    metavar="TIME",
+    type=MOMENT,
+    help="Time of the change; it must be later than all commits (default: now).",
 )
 
 
@@ -291,11 +322,16 @@ def delete(call: Call, **options: Any) -> int:
     required=True,
     multiple=True,
     metavar="FIELD=VALUE",
+    type=Known("field="),
     help="The new value of a field; again for more fields.",
 )
 @_moment
 @_any_time
-@click.option("--experimental", is_flag=True, help="I know that the engine takes it for a delete.")
+@click.option(
+    "--experimental",
+    is_flag=True,
+    help="Required, because the engine treats an update as a delete.",
+)
 @_older
 def update(call: Call, **options: Any) -> int:
     """Write an update commit: new values for the rows of ARRAY that satisfy a predicate.
@@ -303,6 +339,109 @@ def update(call: Call, **options: Any) -> int:
     Today's engine takes an update for a delete: the rows disappear, and no value is set.
     """
     return call.ask(call.place.update, **options)
+
+
+@command(
+    epilog="\b\nExample:\n"
+    "  chronotile erase demo/array --where 'id == 7' --dry-run\n"
+    "  chronotile erase demo/array --where 'id == 7' --yes -o certificate.json\n"
+    "  chronotile erase demo/array --where 'id == 7' --verify certificate.json"
+)
+@changing
+@_where
+@click.option(
+    "--verify",
+    metavar="CERTIFICATE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Change nothing: look again whether anything matches.",
+)
+@click.option(
+    "--earlier-values",
+    is_flag=True,
+    help="Erase also older values of these rows that would show again.",
+)
+@click.option(
+    "--orphan-age",
+    metavar="AGE",
+    default="24h",
+    help="How old a fragment without a commit must be to go (default: 24h).",
+)
+@click.option("--yes", is_flag=True, help="Do not ask: needed where there is no terminal.")
+@click.option(
+    "-o",
+    "--out",
+    "output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="A file for the certificate: .json, or .html for a page to print.",
+)
+def erase(
+    call: Call, where: str, verify: str | None, yes: bool, output: str | None, **options: Any
+) -> int:
+    """Erase the rows of ARRAY that match, from every fragment, window and record.
+
+    This cannot be undone. Every other row stays as it is, in every window. A certificate says what
+    was read, what is left, and what nobody could look at. The exit status is 0 only if nothing
+    that can be seen still matches. Needs the engine: pip install 'chronotile[engine]'.
+    """
+    form = form_of(output, (".json", ".html")) if output is not None else ""
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not call.as_json
+    if not (yes or verify or is_terminal or call.how["dry_run"]):
+        raise wrong_call("expected --yes, as there is no terminal to ask: this cannot be undone")
+    announce = call.how["before"]
+
+    def confirm(planned: Report | GroupReport) -> None:
+        announce(planned)
+        if not yes and not click.confirm("Erase them for good?", err=True):
+            say("chronotile: nothing was changed")
+            raise click.exceptions.Exit(1)
+
+    certificate = None if verify is None else read_certificate(verify)
+    how = call.how | {"before": confirm}
+    done = call.place.erase(where, verify=certificate, **options, **how)
+    status = call.show(done)
+    if output is not None and not done.dry_run:
+        write_certificate(done, output, form)
+    return max(status, int(not done.dry_run and not all(map(is_clean, reports_of(done)))))
+
+
+def read_certificate(path: str) -> dict[str, Any]:
+    """Read a certificate."""
+    from chronotile.format.documents import read_json
+
+    return read_json(Path(path).read_bytes(), path, "a certificate")
+
+
+def reports_of(done: Report | GroupReport) -> list[Report]:
+    """List the reports of arrays in a report, and of groups themselves."""
+    from chronotile.change.plan import Report
+
+    if isinstance(done, Report):
+        return [done]
+    return [one.report for one in done.outcomes if one.report is not None]
+
+
+def is_clean(report: Report) -> bool:
+    """Tell whether a certificate says that nothing matches, and nothing names a value."""
+    held = report.certificate
+    return not held.get("matches_left") and not held.get("still_named")
+
+
+def write_certificate(done: Report | GroupReport, output: str, form: str) -> None:
+    """Write the certificates of an erasure to a file."""
+    from chronotile.change.plan import json_text
+    from chronotile.show.certificate import certificate_page
+
+    held = [dict(one.certificate) for one in reports_of(done) if one.certificate]
+    if form == ".html":
+        text = certificate_page(held, done.at_ms)
+    else:
+        text = done.to_json() if hasattr(done, "outcomes") else json_text(held[0])
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        say(f"chronotile: the certificate could not be kept: {error}")
+        raise click.exceptions.Exit(1) from error
 
 
 @command(epilog="\b\nExample:\n  chronotile apply demo/array --dry-run")
@@ -322,18 +461,66 @@ def apply(call: Call) -> int:
     "--mode",
     type=click.Choice(["commits", "fragment-meta", "array-meta", "all"]),
     default="commits",
-    help="What to put into one file: commits.",
+    help="What to put into one file (default: commits).",
 )
 @click.option(
-    "--updates", is_flag=True, help="Take updates in too: the engine loses sight of them."
+    "--updates", is_flag=True, help="Also put updates into the .con. The engine then ignores them."
 )
 def consolidate(call: Call, **options: Any) -> int:
     """Put what many files of ARRAY hold into one. Nothing is removed: vacuum does that.
 
-    The mode fragment-meta puts the footers of all visible fragments into one .meta, which saves an
-    engine's open 3 requests each; array-meta merges the array's metadata into one file.
+    The mode fragment-meta puts the footers of all visible fragments into one .meta. It saves 3
+    requests per fragment on each open by the engine. The mode array-meta merges the array's
+    metadata into one file.
     """
     return call.show(call.place.consolidate(**options, **call.how))
+
+
+@command(epilog="\b\nExample:\n  chronotile compact demo/array --dry-run")
+@changing
+@click.option(
+    "--target-bytes",
+    metavar="SIZE",
+    default="1GB",
+    help="Size of a merged fragment (default: 1GB).",
+)
+@click.option("--max-memory", metavar="SIZE", help="Memory of the engine's process, such as 2GB.")
+@click.option(
+    "--quiet", metavar="AGE", default="10m", help="Leave younger fragments alone (default: 10m)."
+)
+@click.option("--purge", is_flag=True, help="Take deleted cells out, of earlier windows too.")
+@click.option(
+    "--compare/--no-compare",
+    default=True,
+    help="Compare rows and times before and after (default: yes).",
+)
+@click.option("--vacuum", is_flag=True, help="Remove the sources at once: no way back then.")
+@click.option(
+    "--keep",
+    metavar="TIME",
+    type=MOMENT,
+    multiple=True,
+    help="Of a dense array: keep this moment readable, as tags are.",
+)
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Local work folder (default: inside the array, or the temporary folder for a bucket).",
+)
+def compact(call: Call, **options: Any) -> int:
+    """Merge the small fragments of ARRAY into few, in a separate folder and process.
+
+    Every window reads as before, except with --purge. Undo brings the sources back until a
+    vacuum removes them. Needs the engine: pip install 'chronotile[engine]'.
+    """
+
+    def tell(now: CompactProgress) -> None:
+        left = "" if now.seconds_left is None else f", about {now.seconds_left:,.0f} s left"
+        cells = f"{now.cells:,} of {now.of_cells:,} cells"
+        say(f"compact: batch {now.batches:,} of {now.of_batches:,}, {cells}{left}")
+
+    return call.show(call.place.compact(**options, on_progress=tell, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile vacuum demo/array --dry-run")
@@ -342,44 +529,51 @@ def consolidate(call: Call, **options: Any) -> int:
     "--mode",
     type=click.Choice(["all", "commits", "fragments", "fragment-meta", "array-meta"]),
     default="all",
-    help="What to look at: all.",
+    help="What to look at (default: all).",
 )
 @click.option(
-    "--orphans", is_flag=True, help="Remove also unfinished fragments that no commit names."
+    "--orphans", is_flag=True, help="Also remove unfinished fragments that no commit names."
 )
-@click.option("--whole-orphans", is_flag=True, help="Those too that lack nothing but their commit.")
+@click.option(
+    "--whole-orphans", is_flag=True, help="Also remove fragments that lack only their commit."
+)
 @click.option(
     "--orphan-age",
     metavar="AGE",
     default="24h",
-    help="How old they, or deletes that go, must be: 24h. A number is in hours.",
+    help="Minimum age of orphans and deletes to remove (default: 24h).",
 )
 @click.option(
     "--loose-deletes",
     is_flag=True,
-    help="Remove also files of deletes that a .con holds: no engine consolidates commits then.",
+    help="Also remove .del files that a .con holds; the engine can then no longer consolidate "
+    "commits.",
 )
 @click.option("--keep-deletes", "loose_deletes", flag_value=False, hidden=True)
 @click.option(
     "--deletes",
     is_flag=True,
-    help="Remove also deletes that no fragment needs: all cells in their reach are purged.",
+    help="Also remove deletes that no fragment needs: all cells in their reach are purged.",
 )
-@click.option("--updates", is_flag=True, help="Remove also loose updates that a .con holds.")
+@click.option("--updates", is_flag=True, help="Also remove .upd files that a .con holds.")
 @click.option(
     "--keep",
     metavar="TIME",
     type=MOMENT,
     multiple=True,
-    help="Leave windows that end then as they are, as those of tags always are.",
+    help="Keep everything that is visible at this TIME; tags are always kept.",
 )
 @click.option(
-    "--keep-days", metavar="N", type=click.FloatRange(min=0), help="And of the last days."
+    "--keep-days",
+    metavar="N",
+    type=click.FloatRange(min=0),
+    help="Also keep everything that was visible in the last N days.",
 )
 def vacuum(call: Call, **options: Any) -> int:
     """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
-    A dense array, and metadata, lose time travel into what was consolidated; a note says so first.
+    Of a dense array, and of metadata, the times before a merge can then no longer be read; a note
+    says so first.
     """
     return call.show(call.place.vacuum(**options, **call.how))
 
@@ -414,32 +608,32 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
 def restore(call: Call, **options: Any) -> int:
     """From now on, make ARRAY as it was at an earlier moment: rows, schema and metadata.
 
-    Every window that ends before stays as it is; no fragment is removed. --dry-run says what goes
-    out of sight and what comes back. Where commits alone cannot do it, TileDB writes the rows of a
-    sparse array again, if it is installed.
+    Windows that end before now, or before --at, do not change, and no fragment is removed.
+    --dry-run says what is hidden and what comes back. If commits alone cannot do it, TileDB writes
+    the rows of a sparse array again, if it is installed.
     """
     return call.show(call.place.restore(**options, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
 @changing
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=Known("commit"))
 @_from_now
 @click.option("--ever", is_flag=True, help="Take it out of the whole history, to the quarantine.")
 @_commits_only
 def undelete(call: Call, name: str, **options: Any) -> int:
     """Let the rows of ARRAY that one delete or update hides come back.
 
-    From now on, and every window that ends before stays as it is; or, with --ever, in every window.
-    Where commits alone cannot do it, TileDB writes the rows again, if it is installed; what later
-    writes and deletes did stays.
+    They come back from now on, or from --at. Windows that end before that time do not change; with
+    --ever the rows come back in every window. If commits alone cannot do it, TileDB writes the rows
+    again, if it is installed. Later writes and deletes stay in force.
     """
     return call.show(call.place.undelete(name, **options, **call.how))
 
 
 @command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
 @changing
-@click.argument("operation", metavar="[ID]", required=False)
+@click.argument("operation", metavar="[ID]", required=False, type=Known("operation"))
 def undo(call: Call, operation: str | None) -> int:
     """Take the last change of ARRAY back, or the one with that ID.
 
@@ -452,19 +646,25 @@ def undo(call: Call, operation: str | None) -> int:
 @command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
 @click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=PlaceType("dir"))
 @changing
-@click.option("--at", metavar="TIME", type=MOMENT, help="Times of the fragments: their own.")
-@click.option("--own-times", is_flag=True, help="Of a group too, whose members then follow.")
-@click.option("--again", is_flag=True, help="Take also fragments that are, or were, there already.")
+@click.option(
+    "--at", metavar="TIME", type=MOMENT, help="Times of the fragments (default: their own)."
+)
+@click.option(
+    "--own-times",
+    is_flag=True,
+    help="Keep these times in a group too: its members then show them one by one.",
+)
+@click.option("--again", is_flag=True, help="Also publish fragments that ARRAY has or once had.")
 @click.option(
     "--allow-hidden", is_flag=True, help="Go on although a later delete hides rows of them."
 )
 def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
-    They have the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
-    reader sees none of it or all. In a group, what is staged for all members shows at one moment,
-    just ahead: readers who open them at one time of theirs see none of it or all. The same command
-    again does what is left to do, and leaves alone what is there.
+    They need the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
+    reader sees none of it or all. In a group, all members show it from one moment, shortly after
+    now: a reader who opens all members at one time sees none of it or all. Run the command
+    again to do what is left.
     """
     if options["own_times"] and options["at"] is not None:
         raise wrong_call("expected --at or --own-times, found both")
@@ -474,17 +674,21 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 @command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
-@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
-@click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
-@click.option("--without", metavar="NAME", multiple=True, help="A commit to leave out.")
+@click.option(
+    "--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window (default: 0)."
+)
+@click.option("--end", metavar="TIME", type=MOMENT, help="End of the window (default: now).")
+@click.option(
+    "--without", metavar="NAME", multiple=True, type=Known("commit"), help="A commit to leave out."
+)
 @click.option(
     "--link",
     type=click.Choice(["hard", "symbolic", "copy"]),
     default="hard",
-    help="How to take fragments over on one disk: hard links.",
+    help="How to take fragments over on one disk (default: hard).",
 )
-@shared_option("--dry-run", is_flag=True, help="Only list each file, its size and why.")
-@shared_option("--verbose", is_flag=True, help="List every file, and not the first few alone.")
+@shared_option("--dry-run", is_flag=True, help="Change nothing; list each file, its size and why.")
+@shared_option("--verbose", is_flag=True, help="List every file, not only the first few.")
 @access_options
 @json_option
 def clone(
@@ -506,6 +710,84 @@ def clone(
     return call.show(place.clone(target, **options))
 
 
+@command(epilog="\b\nExample:\n  chronotile replicate demo/array demo/replica")
+@click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
+@click.argument("target", metavar="TARGET", type=PlaceType("dir"))
+@click.option("--prune", is_flag=True, help="Remove, instead of hide, what SOURCE no longer has.")
+@click.option("--check", is_flag=True, help="Copy nothing: list the commits in which both differ.")
+@click.option("--follow", is_flag=True, help="Go on, round by round, until it is stopped.")
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=10.0,
+    help="Time between rounds (default: 10).",
+)
+@click.option(
+    "-m", "--message", metavar="TEXT", help="Why you do this; the records of both places keep it."
+)
+@click.option(
+    "--target-storage",
+    "target_options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="An option of TARGET's storage: those of --storage; again for more.",
+)
+@shared_option("--dry-run", is_flag=True, help="Copy nothing; say what would be done.")
+@shared_option("--verbose", is_flag=True, help="List every file, not only the first few.")
+@access_options
+@json_option
+def replicate(
+    array: str,
+    target: str,
+    follow: bool,
+    every: float,
+    target_options: tuple[str, ...],
+    verbose: bool,
+    access: Access,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Make TARGET a copy of SOURCE that a reader can open at any time, or bring it up to date.
+
+    SOURCE is an array, a group, or a folder of them; both may be on any storage. Only what is new
+    is copied: a fragment before its commit, a replacement before what it replaces is hidden.
+    Nothing is removed without --prune. If it is killed, run it again: it continues. Encrypted
+    arrays need no key.
+    """
+    from chronotile.handle import open_tree
+    from chronotile.storage.store import open_store
+
+    place = open_tree(open_store(array, access.storage), access.key)
+    call = Call(place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None)
+    options["target_options"] = read_pairs("--target-storage", target_options) or None
+    losses: set[str] = set()
+    while True:
+        with progress("copying files") as step:
+
+            def announce(planned: Report, step: Callable[..., None] = step) -> None:
+                for note in {*planned.losses} - losses:
+                    say(f"note: {note}")
+                losses.update(planned.losses)
+                step(sum(len(one.source.names) for one in planned.steps if one.source is not None))
+
+            try:
+                done = place.replicate(target, before=announce, on_file=step, **options)
+            except ReadError as error:
+                if not follow:
+                    raise
+                say(f"error: {error}; the next round is in {every:g} s")
+                done = None
+        if done is not None and not follow:
+            differs = done.findings or getattr(done, "failed", ())
+            if options["check"] and not differs and not as_json:
+                say(f"the copy has every commit of {array}")
+            return call.show(done)
+        if done is not None and (done.has_steps or done.findings or getattr(done, "failed", ())):
+            call.show(done)
+        time.sleep(every)
+
+
 @click.group(epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-15")
 def tag() -> None:
     """Give moments of an array or a group names, which every command takes for a time.
@@ -520,8 +802,8 @@ def tag() -> None:
 @tag.command(cls=Command)
 @changing
 @click.argument("name", metavar="NAME")
-@click.option("--at", metavar="TIME", type=MOMENT, help="The moment: now.")
-@click.option("--move", is_flag=True, help="Let a tag of that name name another moment.")
+@click.option("--at", metavar="TIME", type=MOMENT, help="The moment (default: now).")
+@click.option("--move", is_flag=True, help="Move the tag if it names another moment.")
 def add(call: Call, name: str, **options: Any) -> int:
     """Give a moment of ARRAY a name."""
     return call.show(call.place.tag(name, **options, **call.how))
@@ -529,46 +811,10 @@ def add(call: Call, name: str, **options: Any) -> int:
 
 @tag.command(cls=Command, short_help="Take a tag of ARRAY away.")
 @changing
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=Known("tag"))
 def remove(call: Call, name: str) -> int:
     """Take a tag of ARRAY away: a vacuum may then remove what only it needs."""
     return call.show(call.place.untag(name, **call.how))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TagList:
-    """The tags of an array or a group, and those of groups that it is a member of."""
-
-    array: str
-    tags: Tags
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give a name and a moment each."""
-        from chronotile.format.timestamps import iso_time
-
-        return [
-            {"name": name, "at": at, "time": iso_time(at), "of_group": of_group}
-            for name, at, of_group in self._rows()
-        ]
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line, and a table."""
-        from chronotile.check.findings import count_text
-        from chronotile.format.timestamps import time_text
-        from chronotile.show.output import Text, plain_table
-
-        rows = self._rows()
-        known = " that can be read" if self.tags.doubts else ""
-        yield Text(f"{self.array}: {count_text(len(rows), 'tag')}{known}", "bold")
-        if rows:
-            table = plain_table("time", "ms", "tag")
-            for name, at, of_group in rows:
-                table.add_row(time_text(at), str(at), f"{name}, of its group" if of_group else name)
-            yield table
-
-    def _rows(self) -> list[tuple[str, int, bool]]:
-        own = [(name, at, False) for name, at in self.tags.own.items()]
-        return own + [(name, at, True) for name, at in self.tags.of_groups]
 
 
 @tag.command(name="list", cls=Command)
@@ -580,11 +826,20 @@ def list_tags(array: str, access: Access, as_json: bool) -> int:
 
     Exits with 3 if metadata cannot be read, which may hold more.
     """
-    from chronotile.show.output import emit
-
     place = access.open(array)
     tags = place.log.known_tags
-    emit(TagList(array=place.uri, tags=tags), as_json=as_json)
+    rows = [(name, at, False) for name, at in tags.own.items()]
+    rows += [(name, at, True) for name, at in tags.of_groups]
+    document = [
+        {"name": name, "at": at, "time": iso_time(at), "of_group": of_group}
+        for name, at, of_group in rows
+    ]
+    known = " that can be read" if tags.doubts else ""
+    table = plain_table("time", "ms", "tag")
+    for name, at, of_group in rows:
+        table.add_row(time_text(at), str(at), f"{name}, of its group" if of_group else name)
+    head = Text(f"{place.uri}: {count_text(len(rows), 'tag')}{known}", "bold")
+    emit(Answer(document, [head, table] if rows else [head]), as_json=as_json)
     tags.checked(place.uri)
     return 0
 
@@ -592,84 +847,80 @@ def list_tags(array: str, access: Access, as_json: bool) -> int:
 _STYLES = {"begun": "yellow", "failed": "red", "undone": "dim", "final": "dim"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationsReport:
-    """The operations of a place."""
-
-    uri: str
-    found: tuple[dict[str, Any], ...]
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give one object for each operation."""
-        return list(self.found)
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line for each operation."""
-        from chronotile.show.output import Text, count_text, plain_table
-
-        yield Text(f"{self.uri}: {count_text(len(self.found), 'operation')}", "bold")
-        if not self.found:
-            return
-        table = plain_table("id", "time", "command", "state", "author", "why and what")
-        for one in self.found:
-            words = [one["message"]] if one["message"] else []
-            words += [f"{count:,} rows {what}" for what, count in one["rows"].items()]
-            words += [f"{len(one['put']):,} put"] if one["put"] else []
-            words += [f"{len(one['hidden']):,} hidden"] if one["hidden"] else []
-            words += [f"{len(one['removed']):,} taken out"] if one["removed"] else []
-            words += [f"takes back {one['undoes']}"] if one["undoes"] else []
-            state = Text(one["state"], _STYLES.get(one["state"], ""))
-            who, what = one["author"] or "", "; ".join(words)
-            table.add_row(one["id"], one["time"], one["command"], state, who, what)
-        yield table
+def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[RenderableType]:
+    """Give a line for each operation."""
+    yield Text(f"{uri}: {count_text(len(found), 'operation')}", "bold")
+    if not found:
+        return
+    table = plain_table("id", "time", "command", "state", "author", "why and what")
+    for one in found:
+        words = [one["message"]] if one["message"] else []
+        words += [f"{count:,} rows {what}" for what, count in one["rows"].items()]
+        words += [f"{_counted(one['put'])} put"] if one["put"] else []
+        words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
+        words += [f"{_counted(one['removed'])} taken out"] if one["removed"] else []
+        words += [f"undid {one['undoes']}"] if one["undoes"] else []
+        words += [one["array"]] if "array" in one else []
+        state = Text(one["state"], _STYLES.get(one["state"], ""))
+        who, what = one["author"] or "", "; ".join(words)
+        table.add_row(one["id"], one["time"], one["command"], state, who, what)
+    yield table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationReport:
-    """One operation, whole."""
+def _counted(paths: Sequence[str]) -> str:
+    """Count the fragments and the files among some paths."""
+    from chronotile.format.kinds import FRAGMENTS
 
-    document: dict[str, Any]
+    folders = {path for path in paths if path.rpartition("/")[0].endswith(FRAGMENTS)}
+    files = {*paths} - folders
+    words = [count_text(len(folders), "fragment")] if folders else []
+    return " and ".join([*words, count_text(len(files), "file")] if files else words)
 
-    def to_json(self) -> dict[str, Any]:
-        """Give its record."""
-        return self.document
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give its head, its notes and every file."""
-        from chronotile.show.output import Text, plain_table
-
-        document = self.document
-        yield Text(f"{document['id']}: {document['command']}, {document['state']}", "bold")
-        for name in ("time", "author", "message", "options", "rows", "undoes", "group"):
-            if document.get(name):
-                yield Text(f"{name}: {document[name]}")
-        for note in document.get("notes", ()):
-            yield Text(f"note: {note}", "yellow")
-        parts = [("", document)]
-        parts += [(item.get("member") or "", item) for item in document.get("members", ())]
-        table = plain_table("size", "what", "file", "why", right=1)
-        for member, part in parts:
-            for step in part.get("steps", ()):
-                size = "?" if step.get("size") is None else f"{step['size']:,}"
-                path = f"{member}: {step['path']}" if member else step["path"]
-                table.add_row(size, step["op"], path, step["reason"])
-        yield table
+def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
+    """Give the head of one operation, its notes and every file."""
+    yield Text(f"{document['id']}: {document['command']}, {document['state']}", "bold")
+    for name in ("time", "author", "message", "options", "rows", "undoes", "group"):
+        if document.get(name):
+            yield Text(f"{name}: {document[name]}")
+    for note in document.get("notes", ()):
+        yield Text(f"note: {note}", "yellow")
+    parts = [("", document)]
+    parts += [(item.get("member") or "", item) for item in document.get("members", ())]
+    table = plain_table("size", "what", "file", "why", right=1)
+    for member, part in parts:
+        for step in part.get("steps", ()):
+            size = "?" if step.get("size") is None else f"{step['size']:,}"
+            path = f"{member}: {step['path']}" if member else step["path"]
+            table.add_row(size, step["op"], path, step["reason"])
+    yield table
 
 
 @command(epilog="\b\nExample:\n  chronotile operations demo/array")
 @array_argument
-@click.argument("id_", metavar="[ID]", required=False)
+@click.argument("id_", metavar="[ID]", required=False, type=Known("operation"))
 @access_options
 @reporting
-def operations(array: str, id_: str | None, access: Access) -> OperationsReport | OperationReport:
+def operations(array: str, id_: str | None, access: Access) -> Answer:
     """List what chronotile did to ARRAY, the newest first; with ID, show one operation.
 
-    Each has who, when, why, its state, and what it put, hid and took out. `chronotile undo ARRAY
-    ID` takes one back.
+    ARRAY may be a group, or a folder: then all that is below it counts. Each operation has who,
+    when, why, its state, and what it put, hid and took out. `chronotile undo ARRAY ID` takes one
+    back.
     """
-    place = access.open(array)
-    if id_ is None:
-        from chronotile.change.operations import describe_operations
+    from chronotile.change.operations import tell_operations
 
-        return OperationsReport(uri=place.uri, found=tuple(describe_operations(place.store)))
-    return OperationReport(document=place.operation(id_))
+    try:
+        place = access.open(array)
+    except ArrayNotFoundError:
+        from chronotile.fleet.list_places import operations_below
+
+        found = operations_below(array, access.storage) if id_ is None else None
+        if found is None:
+            raise
+        return Answer(found, _operations(array, found))
+    if id_ is None:
+        listed = tell_operations(place.store)
+        return Answer(listed, _operations(place.uri, listed))
+    document = place.operation(id_)
+    return Answer(document, _operation(document))

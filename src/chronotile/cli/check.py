@@ -6,6 +6,7 @@ and fragment, each with the command that frees it, and a treemap of them. Change
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,18 +24,25 @@ from chronotile.cli.options import (
     command,
     form_of,
     member_option,
+    out_option,
     reporting,
+    say,
+    wrong_call,
 )
-from chronotile.errors import ReadError, printable
+from chronotile.errors import ChronotileError, ReadError, printable, shell_word
+from chronotile.show.output import Text, count_text, place_text, plain_table, progress, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from rich.console import RenderableType
 
+    from chronotile.change.plan import Report
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding, Reach
+    from chronotile.check.fix_findings import Fix
     from chronotile.cli.options import Access
+    from chronotile.dataset.over_members import GroupReport
     from chronotile.fleet.check_all import FleetCheck
     from chronotile.format.timestamps import Moment
     from chronotile.show.usage_map import Line
@@ -75,8 +83,6 @@ class CheckReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give array by array, each finding with its hint."""
-        from chronotile.show.output import Text, count_text
-
         last = None
         for item in self._shown():
             if item.array != last:
@@ -99,17 +105,23 @@ class CheckReport:
     "--severity",
     type=click.Choice(list(_STYLES)),
     default="info",
-    help="The least severity to show: info.",
+    help="The least severity to show (default: info).",
 )
 @click.option(
     "--fail-on",
     type=FailOn(),
-    help="The least severity that the exit status tells of: warning, or error if only errors show.",
+    help="The least severity that makes the exit status 1 (default: warning).",
 )
 @click.option(
     "--as-of", metavar="TIME", type=MOMENT, help="Of a group: can it be read whole at this time?"
 )
 @click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Ask, then run the hinted commands that lose no data, and check again.",
+)
+@click.option("--yes", is_flag=True, help="With --fix: ask nothing.")
 @click.option("--deep", is_flag=True, help="Open the cells of each fragment too.")
 @access_options
 @reporting
@@ -119,26 +131,45 @@ def check(
     fail_on: str | None,
     as_of: Moment | None,
     log_only: bool,
+    fix: bool,
+    yes: bool,
     deep: bool,
     access: Access,
 ) -> CheckReport:
     """Find what is wrong or overdue in each ARRAY, or in all arrays of a folder or group.
 
-    Errors keep the engine from reading, or mean that data is lost; warnings are surprises; infos
-    are debt. The check reads the log and the metadata of each fragment, and compares them with the
-    files. With --deep it opens the cell files too: tiles, chunks and checksums are compared, and
-    what can be decompressed is. Exits with 1 if there is an error or a warning (--fail-on), and
-    with 3 if something could not be read.
-    """
-    from chronotile.fleet.check_all import check_fleet
-    from chronotile.show.output import progress
+    Errors keep the engine from reading, or mean that data is lost; warnings are states that may
+    surprise a reader; infos are maintenance that is due. The check reads the log and the metadata
+    of each fragment, and compares them with the files. With --deep it also opens the cell files: it
+    compares tiles, chunks and checksums, and decompresses every tile whose filters it knows. Exits
+    with 1 if there is an error or a warning (--fail-on), and with 3 if something could not be read.
 
+    With --fix, the repairs, updates and consolidations that the hints name are made, each as an
+    operation that `chronotile undo` takes back. A vacuum removes files, and stays yours to run.
+    """
     if as_of is not None:
         return _check_as_of(places, severity, fail_on or "warning", as_of, access)
     if log_only and deep:
         raise click.UsageError("expected --log-only or --deep, found both")
+    if fix and not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise wrong_call(
+            "--fix asks before it changes anything, and there is no terminal: add --yes"
+        )
+    found = _check_all(places, access, log_only=log_only, deep=deep)
+    if fix and _fix(found, access, ask=not yes):
+        found = _check_all(places, access, log_only=log_only, deep=deep)
+    reach: Reach = "log" if log_only else "deep" if deep else "fragments"
+    least = "error" if severity == "error" else "warning"
+    return CheckReport(found=found, least=severity, fail_on=fail_on or least, reach=reach)
+
+
+def _check_all(
+    places: tuple[str, ...], access: Access, *, log_only: bool, deep: bool
+) -> FleetCheck:
+    from chronotile.fleet.check_all import check_fleet
+
     with progress("opening fragments" if deep else "checking arrays") as step:
-        found = check_fleet(
+        return check_fleet(
             places,
             key=access.key,
             storage_options=access.storage,
@@ -147,9 +178,54 @@ def check(
             deep=deep,
             on_fragment=step if deep else None,
         )
-    reach: Reach = "log" if log_only else "deep" if deep else "fragments"
-    least = "error" if severity == "error" else "warning"
-    return CheckReport(found=found, least=severity, fail_on=fail_on or least, reach=reach)
+
+
+def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
+    """Carry out what mends findings and loses nothing; return True if anything was done."""
+    from chronotile.check.fix_findings import fixes_of
+
+    wanted = []
+    for fix in fixes_of(found.findings):
+        try:
+            plan = _change(access, fix, dry_run=True)
+        except ChronotileError as error:
+            say(f"left alone: {fix.words}: {error.problem}")
+            continue
+        if plan.losses:
+            say(f"left alone: {fix.words}: {plan.losses[0]}")
+        elif plan.can_be_undone:
+            say(f"{fix.words}, for {', '.join(fix.codes)}: {plan.summary()}")
+            for note in plan.notes:
+                say(f"  note: {note}")
+            wanted.append(fix)
+    if not wanted:
+        say("nothing that check can mend without a loss")
+        return False
+    count = count_text(len(wanted), "change")
+    if ask and not click.confirm(f"Make {count}?", err=True):
+        say("nothing was changed")
+        return False
+    for fix in wanted:
+        try:
+            done = _change(access, fix, message=f"check --fix: {', '.join(fix.codes)}")
+        except ChronotileError as error:
+            say(f"left alone: {fix.words}: {error.problem}")
+            continue
+        if done.can_be_undone:
+            say(f"done: {fix.words}; to undo: chronotile undo {shell_word(fix.array)}")
+    return True
+
+
+def _change(access: Access, fix: Fix, **how: Any) -> Report | GroupReport:
+    """Make one change; a plan that would lose something by now is refused."""
+
+    def before(plan: Report | GroupReport) -> None:
+        if plan.losses:
+            raise ChronotileError(fix.array, plan.losses[0])
+
+    place = access.open(fix.array)
+    done: Report | GroupReport = getattr(place, fix.command)(**fix.options, **how, before=before)
+    return done
 
 
 def _check_as_of(
@@ -260,8 +336,6 @@ class UsageReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give the sums as tables."""
-        from chronotile.show.output import Text, count_text, place_text, size_text
-
         total = sum(row["bytes"] for row in self.rows)
         files = count_text(len(self.rows), "file")
         yield Text(f"{place_text(self.array)}: {size_text(total)} in {files}", "bold")
@@ -283,8 +357,6 @@ class UsageReport:
             yield f"{self.output}: {size_text(Path(self.output).stat().st_size)}"
 
     def _reason_table(self) -> RenderableType:
-        from chronotile.show.output import plain_table, size_text
-
         table = plain_table("bytes", "files", "why", "freed by", "what would be lost", right=2)
         for line in self.lines():
             table.add_row(
@@ -298,7 +370,6 @@ class UsageReport:
 
     def _lost(self, line: Line) -> str:
         from chronotile.change.vacuum import LOSS
-        from chronotile.show.output import size_text
 
         way = next((way for way in self.usage.ways if way.command == line.freed_by), None)
         words, is_loss, _ = line.lost.partition(LOSS)
@@ -308,8 +379,6 @@ class UsageReport:
         return f"{words}; it writes {size_text(way.written)}"
 
     def _fragment_table(self, total: int) -> RenderableType:
-        from chronotile.show.output import plain_table, size_text
-
         found = self._fragments()
         table = plain_table("bytes", "share", "fragment", "why", "freed by", right=2)
         table.columns[2].no_wrap = True
@@ -321,8 +390,6 @@ class UsageReport:
 
     def _near(self, command: str | None) -> str:
         """Shorten a command: name the array as a user in this folder would."""
-        from chronotile.show.output import place_text
-
         near = printable(place_text(self.array))
         return (command or "").replace(printable(self.array), near)
 
@@ -332,8 +399,6 @@ def _share(size: int, total: int) -> str:
 
 
 def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableType:
-    from chronotile.show.output import plain_table, size_text
-
     table = plain_table("bytes", "share", "files", "field", "part", right=3)
     for (field, part), (size, files) in list(fields.items())[:FIELDS]:
         table.add_row(size_text(size), _share(size, total), f"{files:,}", field or "", part)
@@ -344,14 +409,7 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
 
 @command(epilog="\b\nExample:\n  chronotile usage demo/array -o usage.html")
 @array_argument
-@click.option(
-    "-o",
-    "--out",
-    "output",
-    metavar="FILE",
-    type=PlaceType("file"),
-    help="A treemap: .html, .svg or .png.",
-)
+@out_option("A treemap: .html, .svg or .png.")
 @member_option
 @access_options
 @reporting
@@ -363,7 +421,6 @@ def usage(array: str, output: str | None, member: dict[str, str], access: Access
     """
     form = "" if output is None else form_of(output, FORMS)
     from chronotile.array import Array
-    from chronotile.show.output import progress
 
     place = access.open(array, member)
     if isinstance(place, Array):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import shutil
+import sys
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +21,8 @@ import click
 
 from chronotile.cli import sample
 from chronotile.cli.options import PlaceType, command, json_option, reporting, wrong_call
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import ChronotileError, printable, shell_word
+from chronotile.show.output import Answer, Text, emit, plain_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,69 +54,34 @@ class Outcome(NamedTuple):
     file: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoReport:
-    """The files that the demo has written."""
-
-    folder: str
-    array: str
-    outcomes: tuple[Outcome, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Give the folder, the array, and each step."""
-        steps = [outcome._asdict() for outcome in self.outcomes]
-        return {"folder": self.folder, "array": self.array, "steps": steps}
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give each file, and the command behind it."""
-        from chronotile.show.output import Text
-
-        yield ""
-        yield Text(f"All of this is in {self.folder}:", "bold")
-        for outcome in self.outcomes:
-            failed = f"  (exit status {outcome.status})" if outcome.status else ""
-            yield f"  {outcome.file:<32} {outcome.command}{failed}"
-
-
 def _steps(folder: Path, made: sample.Sample, *, spark: bool) -> Iterator[DemoStep]:
-    array = str(made.array)
-    yield DemoStep("What happened to this array?", ("log", array), "log.txt")
-    moments = {
-        "What did an open see before the first delete?": "2024-05-03T17:29",
-        "And right after the update?": sample.UPDATE,
-        "And after the last write?": sample.LAST_WRITE,
-    }
-    for number, (words, moment) in enumerate(moments.items(), start=1):
-        yield DemoStep(words, ("visible", array, "--end", moment), f"visible-{number}.txt")
-    yield DemoStep("Why don't I see my data?", ("explain", array), "explain.txt")
+    """Tell a story: look at an array, find what went wrong, try the way back, take it back."""
+    array, readings, trial = str(made.array), str(made.dataset / "readings"), str(folder / "trial")
+    yield DemoStep("What is here?", ("ls", str(folder)), "ls.txt")
+    yield DemoStep("What happened to this array of sales?", ("log", array), "log.txt")
+    drawn = ("timeline", array, "-o", str(folder / "timeline.html"))
+    yield DemoStep("Show it as a picture", drawn, "timeline.html", writes_it=True)
+    yield DemoStep("Why do I not see all of my data?", ("explain", array), "explain.txt")
+    past = ("visible", array, "--end", sample.BEFORE_DELETE)
+    yield DemoStep("What did a reader see before the first delete?", past, "visible.txt")
     delete = str(min((made.array / "__commits").glob("*.del")))
-    yield DemoStep("What is in one file, byte by byte?", ("show", delete, "--hex"), "show.txt")
-    yield DemoStep("Is anything wrong?", ("check", array), "check.txt")
-    yield DemoStep("Is anything wrong in a dataset?", ("check", str(made.dataset)), "dataset.txt")
-    for form in ("html", "svg"):
-        target = str(folder / f"timeline.{form}")
-        drawn = ("timeline", array, "-o", target)
-        yield DemoStep(f"A picture of it all ({form})", drawn, f"timeline.{form}", writes_it=True)
-    yield from _way_back(folder, made)
+    yield DemoStep("What is in the file of that delete?", ("show", delete, "--hex"), "show.txt")
+    yield DemoStep("Is anything wrong with the weather?", ("check", str(made.dataset)), "check.txt")
+    last = ("log", readings, "--kind", "delete")
+    yield DemoStep("That delete took rows with NULL too. When?", last, "delete.txt")
+    clone = ("clone", readings, trial)
+    yield DemoStep("Try the way back on a clone: it costs no space", clone, "trial", writes_it=True)
+    why = ("-m", "the delete took rows with NULL")
+    restore = ("restore", trial, "--to", sample.BEFORE_LOSS, *why)
+    yield DemoStep("Go back to an hour before it", restore, "trial", writes_it=True)
+    yield DemoStep("What does its history say now?", ("log", trial, "-n", "2"), "restored.txt")
+    since = ("diff", trial, sample.AFTER_LOSS, "now")
+    yield DemoStep("What has changed since the delete?", since, "diff.txt")
+    yield DemoStep("Take the restore back", ("undo", trial), "trial", writes_it=True)
+    yield DemoStep("What was done here?", ("operations", trial), "operations.txt")
     if spark:
         tables = ("pipeline", array, "--out", str(folder / "tables"), "--master", "local[2]")
-        yield DemoStep("The same as tables, with Spark", tables, "tables", writes_it=True)
-
-
-def _way_back(folder: Path, made: sample.Sample) -> Iterator[DemoStep]:
-    """Find a delete that took too much, try without it, take it out of a clone, put it back."""
-    array, trial = str(made.array), str(folder / "trial")
-    delete = max((made.array / "__commits").glob("*.del")).stem
-    found = ("log", array, "--kind", "delete", "-n", "1")
-    yield DemoStep("Which delete took rows with NULL too?", found, "delete.txt")
-    what_if = ("clone", array, str(folder / "what-if"), "--without", delete)
-    yield DemoStep("What if it had not happened?", what_if, "what-if", writes_it=True)
-    yield DemoStep(
-        "Try the way back on a clone first", ("clone", array, trial), "trial", writes_it=True
-    )
-    undelete = ("undelete", trial, delete, "--ever")
-    yield DemoStep("Let its rows come back there", undelete, "trial", writes_it=True)
-    yield DemoStep("And take that back", ("undo", trial), "trial", writes_it=True)
+        yield DemoStep("All of it as tables, with Spark", tables, "tables", writes_it=True)
 
 
 def _make(folder: Path) -> sample.Sample:
@@ -130,11 +98,12 @@ def _make(folder: Path) -> sample.Sample:
 def _walk(step: DemoStep, folder: Path, *, quiet: bool) -> Outcome:
     from chronotile.cli import main
 
-    command = " ".join(("chronotile", *step.arguments))
+    command = " ".join(("chronotile", *map(shell_word, step.arguments)))
     if not quiet:
         click.secho(f"\n{step.words}", bold=True)
         click.secho(printable(f"$ {command}"), fg="cyan")
-        status = main(step.arguments)
+        with _quiet_spark() if step.arguments[0] == "pipeline" else contextlib.nullcontext():
+            status = main(step.arguments)
     if quiet or not step.writes_it:
         kept = io.StringIO()
         with contextlib.redirect_stdout(kept), contextlib.redirect_stderr(io.StringIO()):
@@ -144,23 +113,53 @@ def _walk(step: DemoStep, folder: Path, *, quiet: bool) -> Outcome:
     return Outcome(command, status, step.file)
 
 
+@contextlib.contextmanager
+def _quiet_spark() -> Iterator[None]:
+    """Keep what Spark's own processes write to standard error off the screen."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
 @command(epilog="\b\nExample:\n  chronotile demo")
 @click.argument("folder", metavar="[FOLDER]", default="demo", type=PlaceType("dir"))
-@click.option("--spark/--no-spark", default=True, help="With or without the tables of Spark.")
+@click.option(
+    "--spark/--no-spark", default=False, help="Also write tables with Spark (default: no)."
+)
 @json_option
 def demo(folder: str, spark: bool, as_json: bool) -> None:
     """Put a sample array and dataset into FOLDER (demo), and walk through the commands.
 
     TileDB wrote both. The array has writes, overwrites, deletes, an update, a new attribute, merged
-    fragments, consolidated commits, a vacuum and a write that broke off behind it. The walk needs
-    no TileDB. Each answer is kept in the folder.
+    fragments, consolidated commits, a vacuum and a write that broke off behind it. The walk finds a
+    delete that took too much, goes back on a clone, and takes that back. It needs no TileDB. Each
+    answer is kept in the folder.
     """
-    from chronotile.show.output import emit
-
     place = Path(folder)
     made = _make(place)
     outcomes = tuple(_walk(step, place, quiet=as_json) for step in _steps(place, made, spark=spark))
-    emit(DemoReport(folder=folder, array=str(place / "array"), outcomes=outcomes), as_json=as_json)
+    array, steps = str(place / "array"), [outcome._asdict() for outcome in outcomes]
+    document = {"folder": folder, "array": array, "steps": steps}
+    emit(Answer(document, _ending(folder, array, outcomes)), as_json=as_json)
+
+
+def _ending(folder: str, array: str, outcomes: tuple[Outcome, ...]) -> Iterator[RenderableType]:
+    """List each file, and the command behind it."""
+    yield ""
+    yield Text(f"Open {folder}/timeline.html first: move the slider through time.", "bold")
+    yield f"Then try a command on {array}, or read on: chronotile guide time-machine"
+    yield ""
+    yield f"Each answer is in {folder}:"
+    for outcome in outcomes:
+        found = "  (exit status 1: it found something)" if outcome.status == 1 else ""
+        failed = f"  (exit status {outcome.status})" if outcome.status > 1 else found
+        yield f"  {outcome.file:<16} {outcome.command}{failed}"
 
 
 _MOST = 100
@@ -170,8 +169,8 @@ _MOST = 100
 def read_guides() -> dict[str, str]:
     """Read every guide: its topic and its text.
 
-    >>> sorted(read_guides())[:3]
-    ['changes', 'datasets', 'faults']
+    >>> "speed" in read_guides()
+    True
     """
     folder = files("chronotile") / "guides"
     pages = sorted(folder.iterdir(), key=lambda page: page.name)
@@ -187,26 +186,14 @@ def title_of(text: str) -> str:
     return text.partition("\n")[0].removeprefix("# ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topics:
-    """The list of guides."""
-
-    guides: dict[str, str]
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give a topic and a title each."""
-        return [{"topic": topic, "title": title_of(text)} for topic, text in self.guides.items()]
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line for each topic."""
-        from chronotile.show.output import plain_table
-
-        table = plain_table("topic", "what it is about")
-        for topic, text in self.guides.items():
-            table.add_row(topic, title_of(text))
-        yield table
-        yield ""
-        yield "chronotile guide TOPIC shows one."
+def _topics(guides: dict[str, str]) -> Answer:
+    """List the guides: a topic and a title each."""
+    titles = {topic: title_of(text) for topic, text in guides.items()}
+    table = plain_table("topic", "what it is about")
+    for pair in titles.items():
+        table.add_row(*pair)
+    document = [{"topic": topic, "title": title} for topic, title in titles.items()]
+    return Answer(document, [table, "", "chronotile guide time-machine shows one."])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,14 +237,14 @@ class Guide:
 @command(epilog="\b\nExample:\n  chronotile guide\n  chronotile guide time-machine")
 @click.argument("topic", metavar="[TOPIC]", required=False)
 @reporting
-def guide(topic: str | None) -> Topics | Guide:
+def guide(topic: str | None) -> Answer | Guide:
     """Show the guide on TOPIC, or list all topics.
 
     On a terminal it opens in a pager; in a pipe it is Markdown.
     """
     guides = read_guides()
     if topic is None:
-        return Topics(guides=guides)
+        return _topics(guides)
     if topic not in guides:
         raise wrong_call(f"expected one of {', '.join(guides)}, found {topic!r}")
     return Guide(topic=topic, text=guides[topic])

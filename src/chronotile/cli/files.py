@@ -21,7 +21,8 @@ import click
 
 from chronotile.cli.options import PlaceType, access_options, command, reporting
 from chronotile.errors import BadFileError, ChronotileError
-from chronotile.format.kinds import KINDS
+from chronotile.format.kinds import KINDS, SCHEMA
+from chronotile.show.output import Text, plain_table, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -69,7 +70,6 @@ class ShowReport:
         from rich.tree import Tree
 
         from chronotile.show.file_json import WORDS
-        from chronotile.show.output import Text, size_text
 
         title = f"{self.place.rpartition('/')[2]}: {WORDS[self.file.kind]}, {size_text(self.size)}"
         tree = Tree(Text(title, "bold"), guide_style="dim")
@@ -100,8 +100,6 @@ class ShowReports:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give one file after the other, then the errors."""
-        from chronotile.show.output import Text
-
         for number, report in enumerate(self.shown):
             if number:
                 yield ""
@@ -112,8 +110,6 @@ class ShowReports:
 
 def _grow(tree: Any, document: Any) -> None:
     """Add a JSON value to a tree: one line for each value that fits a line."""
-    from chronotile.show.output import Text
-
     pairs = document.items() if isinstance(document, dict) else enumerate(document)
     for name, value in pairs:
         label = Text(str(name), "cyan")
@@ -174,8 +170,6 @@ def _region_json(region: Region) -> dict[str, Any]:
 
 
 def _region_table(region: Region) -> RenderableType:
-    from chronotile.show.output import plain_table
-
     table = plain_table("from", "to", "bytes", "field", "value", right=2)
     for span in region.spans:
         raw = region.data[span.start : span.end]
@@ -194,16 +188,29 @@ def _plain(value: Any) -> Any:
 
 def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
     """Read the schemas of the array around a file; give none if there is no array."""
-    from chronotile.single_file.decode import split_place
-    from chronotile.single_file.nearby_schemas import read_schemas
+    from chronotile.single_file.decode import read_schemas, split_place
+    from chronotile.storage.store import open_store
 
     array, _ = split_place(place)
     while array.rpartition("/")[2].startswith("__"):
         array = array.rpartition("/")[0]
     try:
-        return read_schemas(array, access.storage, access.key)
+        return read_schemas(open_store(array, access.storage), access.key)
     except ChronotileError:
         return ()
+
+
+def _schemas_at(place: str, access: Access) -> tuple[Schema, ...]:
+    """Read the schemas of an array, or the one in a file of its `__schema`."""
+    from chronotile.single_file.decode import kind_of_name, read_schemas, split_place
+    from chronotile.storage.store import open_store
+
+    if kind_of_name(place) != "schema":
+        return read_schemas(open_store(place, access.storage), access.key)
+    folder, name = split_place(place)
+    array = folder.removesuffix(f"/{SCHEMA}")
+    file = name if array == folder else f"{SCHEMA}/{name}"
+    return read_schemas(open_store(array, access.storage), access.key, file)
 
 
 @command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
@@ -218,8 +225,9 @@ def show(
 ) -> ShowReport | ShowReports:
     """Decode each FILE, of any kind: commit, schema, enumeration, metadata of array or fragment.
 
-    The array that the file lies in types the values. Away from it they stay raw, unless --schema
-    names a schema file or an array. If the name of a file does not tell its kind, its content may.
+    Values get their types from the array that holds the file. Without an array they stay raw,
+    unless --schema names a schema file or an array. If the name of a file does not tell its kind,
+    its content may.
     """
     if len(files) == 1:
         return _show(files[0], kind, schema, access, as_hex=as_hex)
@@ -237,15 +245,12 @@ def _show(
 ) -> ShowReport:
     from chronotile.show.byte_ranges import layout
     from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
-    from chronotile.single_file.nearby_schemas import read_schemas
 
     key = access.key
     data = read_file(file, access.storage)
     chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
     decoded = decode(data, chosen, file, key=key)
-    schemas = (
-        _schemas_near(file, access) if schema is None else read_schemas(schema, access.storage, key)
-    )
+    schemas = _schemas_near(file, access) if schema is None else _schemas_at(schema, access)
     return ShowReport(
         place=file,
         size=len(data),
@@ -324,8 +329,6 @@ class ConformanceReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give a table of chapters, then the first failures."""
-        from chronotile.show.output import Text, plain_table
-
         table = plain_table("passed", "cases", "not asked", "chapter", right=3)
         for name, score in self.scores.items():
             table.add_row(
@@ -360,7 +363,7 @@ def read_cases(place: str) -> tuple[Path, list[Case]]:
             for one in document["cases"]
         ]
     except (OSError, ValueError, KeyError, TypeError) as cause:
-        raise BadFileError(place, "expected a file of cases, found another") from cause
+        raise BadFileError(place, f"expected a file of cases, found: {cause}") from cause
     for case in cases:
         path = PurePosixPath(case.path)
         if path.is_absolute() or ".." in path.parts:

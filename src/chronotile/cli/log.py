@@ -27,14 +27,14 @@ from chronotile.cli.options import (
 )
 from chronotile.errors import BadTimeError, ReadError, printable
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS
-from chronotile.format.timestamps import span_text, time_text
+from chronotile.format.timestamps import Moment, span_text, time_text
+from chronotile.show.output import count_text, place_text, progress, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from chronotile.cli.options import Access
     from chronotile.dataset.dataset_events import DatasetEvents, DatasetFollowing, MemberEvent
-    from chronotile.format.timestamps import Moment
     from chronotile.group import Group
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
@@ -108,7 +108,7 @@ class Lines:
 
     def oneline(self, event: Event) -> str:
         """Give an event in one line: time, kind, short id, words."""
-        from chronotile.format.short_ids import uuid_of
+        from chronotile.format.names import uuid_of
 
         when = "at an unknown time" if event.t2 is None else time_text(event.t2)
         short = (uuid_of(event.name) or event.name)[: self.id_length]
@@ -158,8 +158,6 @@ class Lines:
 
 def _where(event: Event) -> str:
     """Give the cells and bytes of an event, and the files that hold it."""
-    from chronotile.show.output import count_text, size_text
-
     if event.is_operation:
         return event.source
     size = f"{size_text(event.size)}, " if event.size is not None else ""
@@ -182,7 +180,7 @@ def _state(event: Event) -> str:
     if event.kind in ("delete", "update", "schema"):
         return "in force now"
     if event.kind in ("consolidated", "ignore", "vacuum", "fragment-meta"):
-        return "read by an open now"
+        return "in use now"
     return "partly visible now" if event.status == "partial" else "visible now"
 
 
@@ -240,8 +238,9 @@ class LogReport:
             yield NO_KEY
         yield from lay_out(self._folded(), lines, oneline=self.oneline)
         if self.following is not None:
-            new = coming(self.following.look, self.wait_s)
-            yield from lay_out(((event, ()) for event in new), lines, oneline=self.oneline)
+            new = coming(self.following.look_folded, self.wait_s)
+            shown = ((event, under if self.commits else ()) for event, under in new)
+            yield from lay_out(shown, lines, oneline=self.oneline)
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """Give one object for each event, also for those that come."""
@@ -271,7 +270,6 @@ class LogReport:
 
     def _headline(self) -> str:
         from chronotile.errors import printable
-        from chronotile.show.output import count_text, place_text
 
         view, history = self.story.view, self.log.history
         kind = "dense" if history.dense else "sparse"
@@ -280,8 +278,14 @@ class LogReport:
             commits += f" ({copies:,} of them also loose)"
         text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
         text += f"{count_text(self.story.fragments, 'fragment')} visible, "
-        text += f"{count_text(len(view.deletes), 'delete')} and "
-        return printable(f"{text}{count_text(len(view.updates), 'update')} in force")
+        unreadable = self.story.unreadable
+        deletes, updates = (
+            count_text(len(commits) - unreadable[kind], kind)
+            for kind, commits in (("delete", view.deletes), ("update", view.updates))
+        )
+        text += f"{deletes} and {updates} in force"
+        text += f", {unreadable.total():,} unreadable" if unreadable else ""
+        return printable(text)
 
 
 def lay_out(
@@ -326,8 +330,6 @@ def _window(
 
 
 def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
-    from chronotile.show.output import progress
-
     sizes = size or (size is None and log.history.table.commit_count <= MANY)
     with progress("adding up the files"):
         return log.story(sizes=sizes, cells=cells, look=size is not False)
@@ -338,8 +340,8 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Not before this.")
-@click.option("--end", metavar="TIME", type=MOMENT, help="Not after this.")
+@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Nothing before this time.")
+@click.option("--end", metavar="TIME", type=MOMENT, help="Nothing after this time.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
@@ -349,7 +351,7 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 @click.option(
     "--commits",
     is_flag=True,
-    help="Under each operation of chronotile, show its commits; else it is one event.",
+    help="List the commits of each chronotile operation (default: one event per operation).",
 )
 @click.option(
     "--undone/--no-undone",
@@ -366,13 +368,13 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     metavar="SECONDS",
     type=click.FloatRange(min=0.05),
     default=POLL_SECONDS,
-    help="How often --follow looks: 2.",
+    help="How often --follow looks (default: 2).",
 )
 @click.option("--cells", is_flag=True, help="Also how many cells each write holds.")
 @click.option(
     "--size/--no-size",
     default=None,
-    help="Add up the files of each fragment, or read nothing but the log: up to 5,000 commits.",
+    help="Add up the files of each fragment (default: yes, up to 5,000 commits).",
 )
 @member_option
 @access_options
@@ -466,10 +468,12 @@ class GroupLogReport:
 
     def _folded(self) -> Iterator[tuple[MemberEvent, tuple[Event, ...]]]:
         """Give what the text shows: each operation is one event, with its commits under it."""
-        if self.is_live:
-            yield from ((event, ()) for event in self._every())
+        if self.following is None:
+            yield from self.history.folded(reverse=self.reverse)[: self.limit]
             return
-        yield from self.history.folded(reverse=self.reverse)[: self.limit]
+        so_far = self.history.folded(reverse=True)
+        yield from so_far[max(len(so_far) - self.limit, 0) :] if self.limit is not None else so_far
+        yield from coming(self.following.look_folded, self.wait_s)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object for each event."""
@@ -485,10 +489,8 @@ class GroupLogReport:
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """Give a line on the group, then one or a few lines for each event."""
-        from chronotile.show.output import count_text, place_text
-
         laid_out = Lines(width=width, colour=colour)
-        events = count_text(len(self.history.events), "event")
+        events = count_text(len(self.history.folded()), "event")
         head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
         if not self.oneline:
             yield printable(head)
@@ -524,7 +526,6 @@ def _group_log(
 ) -> GroupLogReport:
     """Report on the history of a group and of everything in it."""
     from chronotile.dataset.dataset_events import DatasetFollowing, member_events
-    from chronotile.show.output import progress
 
     asked: dict[str, Any] = {"pattern": pattern, "sizes": size is not False}
     nodes, following = place.nodes(pattern), None

@@ -8,6 +8,7 @@ each array; one that cannot be read stops no other. Changes nothing.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import click
 
 from chronotile.cli.options import (
     MOMENT,
+    Known,
     PlaceType,
     access_options,
     array_argument,
@@ -25,8 +27,19 @@ from chronotile.cli.options import (
     say_gap,
     window_options,
 )
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format.names import is_newer
+from chronotile.format.timestamps import Ends, now_ms, span_text, time_text
+from chronotile.show.output import (
+    Answer,
+    Text,
+    count_text,
+    place_text,
+    plain_table,
+    progress,
+    size_text,
+    window_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +52,6 @@ if TYPE_CHECKING:
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import WholeState
     from chronotile.dataset.open_dataset import MemberRow
-    from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.log import Log
     from chronotile.show.explain_words import Advice
@@ -48,7 +60,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class MemberReport:
     """One member, and what a command says of it."""
 
     node: Node
@@ -62,7 +74,7 @@ class MembersReport:
     """The members of a group, each with what a command says of it."""
 
     group: str
-    parts: tuple[Part, ...]
+    parts: tuple[MemberReport, ...]
 
     @property
     def status(self) -> int:
@@ -89,10 +101,12 @@ class MembersReport:
 
     def to_text(self) -> Iterator[RenderableType]:
         """Give one part after the other, each below the path of its member."""
-        from chronotile.show.output import Text, count_text, place_text
-
-        arrays = sum(part.node.found == "array" for part in self.parts)
-        words = f"{count_text(arrays, 'array')} of {count_text(len(self.parts), 'member')}"
+        kinds = Counter(part.node.found for part in self.parts)
+        words = f"{count_text(len(self.parts), 'member')}: " if self.parts else "no members"
+        words += ", ".join(
+            count_text(count, kind) if kind in ("array", "group") else f"{count:,} {kind}"
+            for kind, count in sorted(kinds.items())
+        )
         yield Text(f"{place_text(self.group)}: {words}", "bold")
         for part in self.parts:
             if part.report is None and part.error is None and part.node.found == "group":
@@ -123,7 +137,6 @@ def each_array(
         end: Of a group: the moment; now, if it is left out.
     """
     from chronotile.array import Array
-    from chronotile.show.output import progress
 
     if isinstance(place, Array):
         return report(place)
@@ -133,12 +146,12 @@ def each_array(
     with progress("reading members", arrays) as step:
         for node in nodes:
             if node.found != "array" or node.store is None:
-                parts.append(Part(node=node))
+                parts.append(MemberReport(node=node))
                 continue
             try:
-                parts.append(Part(node=node, report=report(Array(node.store, place.key))))
+                parts.append(MemberReport(node=node, report=report(Array(node.store, place.key))))
             except ChronotileError as error:
-                parts.append(Part(node=node, error=error))
+                parts.append(MemberReport(node=node, error=error))
             step()
     return MembersReport(group=place.uri, parts=tuple(parts))
 
@@ -168,7 +181,6 @@ class VisibleReport:
     def to_text(self) -> Iterator[RenderableType]:
         """Give the window, then a table of each kind."""
         from chronotile.show.explain_words import NO_KEY, lacks_key
-        from chronotile.show.output import Text, count_text, place_text, window_text
 
         view = self.view
         place = place_text(view.history.array)
@@ -187,8 +199,6 @@ class VisibleReport:
                 yield from _commits(commits)
 
     def _fragments(self) -> RenderableType:
-        from chronotile.show.output import plain_table, size_text
-
         more = () if self.facts is None else ("cells", "bytes")
         table = plain_table("fragment", "read", "committed by", *more)
         table.columns[0].no_wrap = True
@@ -207,9 +217,7 @@ class VisibleReport:
 
 
 def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
-    from chronotile.format.timestamps import span_text
     from chronotile.show.events import delete_words, update_words
-    from chronotile.show.output import Text
     from chronotile.visibility.view import Update
 
     for commit in commits[:SHOWN]:
@@ -275,7 +283,6 @@ class ExplainReport:
         """Give one screen."""
         from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, advise, lacks_key
-        from chronotile.show.output import Text, place_text, window_text
 
         view = self.view
         for words in failures(view):
@@ -299,7 +306,7 @@ class ExplainReport:
         groups = advise(ordered, view, self.log.operations)
         if groups:
             yield ""
-            yield Text("Why not all of it is seen", "bold")
+            yield Text("What is hidden, and why", "bold")
         for advice in groups[:MOST]:
             yield from _advice_text(advice)
         if len(groups) > MOST:
@@ -310,7 +317,6 @@ class ExplainReport:
     def _late(self) -> Iterator[RenderableType]:
         """Name writes that are seen, and of which no row shows."""
         from chronotile.check.restores import late_writes
-        from chronotile.show.output import Text
 
         view, names = self.view, {item.name for item in self.explained}
         for found in late_writes(view.rules):
@@ -320,8 +326,6 @@ class ExplainReport:
                 yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
 
     def _seen(self) -> Iterator[RenderableType]:
-        from chronotile.show.output import Text, window_text
-
         view = self.view
         fragments = [item for item in self.explained if item.kind == "fragment"]
         first = min((item.t1 or 0 for item in fragments), default=0)
@@ -338,43 +342,47 @@ class ExplainReport:
         yield f"Schema in force: {view.schema or 'none'}"
         if fragments:
             last = max(item.t2 or 0 for item in fragments)
-            yield f"Window of all data: {window_text(first, last)}"
+            yield f"Time span of the data: {window_text(first, last)}"
 
     def _taken_away(self) -> Iterator[RenderableType]:
-        from chronotile.format.timestamps import span_text, time_text
         from chronotile.show.events import delete_words, update_words
-        from chronotile.show.output import Text, count_text
+        from chronotile.show.explain_words import lacks_key
 
         view = self.view
+        # Those that cannot be read stand above; without a key nobody can tell.
+        damaged = {item.name for item in self.explained if item.reason == "unreadable"}
+        damaged = set() if lacks_key(view.history) else damaged
+        deletes = [one for one in view.deletes if one.name not in damaged]
+        updates = [one for one in view.updates if one.name not in damaged]
         commits = []
-        for one in view.deletes[:MOST]:
+        for one in deletes[:MOST]:
             words, notes = delete_words(one)
-            commits.append((one.t2, words, (*self.log.older_words(one), *notes)))
-        commits += [(c.t2, *update_words(c)) for c in view.updates[:MOST]]
+            commits.append((one.t2, one.name, words, (*self.log.older_words(one), *notes)))
+        commits += [(c.t2, c.name, *update_words(c)) for c in updates[:MOST]]
         if not commits:
             return
-        more = len(view.deletes) + len(view.updates) - MOST
+        more = len(deletes) + len(updates) - MOST
         yield ""
-        yield Text("What takes rows out of the fragments that are seen", "bold")
-        for moment, words, notes in sorted(commits)[:MOST]:
+        yield Text("What hides rows in visible fragments", "bold")
+        for moment, name, words, notes in sorted(commits)[:MOST]:
             yield f"  {span_text(moment, moment)}  {words}"
             for note in notes:
                 yield Text(f"      note: {note}", "red")
+            command = f"chronotile rows {shell_word(view.history.array)} --removed-by {name}"
+            yield Text(f"      to see these rows: {command}", "cyan")
         if more > 0:
             yield f"  … and {count_text(more, 'more', 'more')}: see chronotile visible"
-        first = min(commits)[0]
-        end = f"an --end before {first} ({time_text(first)})"
-        yield Text(f"  to see the rows again, open with {end}", "cyan")
 
 
 def _advice_text(advice: Advice) -> Iterator[RenderableType]:
-    from chronotile.show.output import Text, count_text
-
     names, kind = advice.names, advice.kind
     many = len(names) > 1
+    is_foreign = kind == "other" and advice.reason == "uncommitted"
+    kind = "foreign file" if is_foreign else kind
     head = Text("  ")
     head.append(count_text(len(names), kind) if many else f"{kind} {names[0]}", "bold")
-    head.append(f"  {advice.status}, {advice.reason}", _STYLES[advice.status])
+    if not is_foreign:
+        head.append(f"  {advice.status}, {advice.reason}", _STYLES[advice.status])
     yield head
     if many:
         yield Text(f"      {', '.join(names[:2])}{', …' if len(names) > 2 else ''}", "dim")
@@ -385,7 +393,7 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 
 @command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, type=Known("commit"))
 @window_options
 @member_option
 @access_options
@@ -419,6 +427,8 @@ class FragmentsReport:
     whole_names: bool
     lacks_key: bool = False
     """Whether the array is encrypted, and no key was given."""
+    gone: frozenset[str] = frozenset()
+    """Names of the fragments that have a commit and no folder."""
 
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object a fragment, with the columns of `log.fragments()`."""
@@ -428,7 +438,6 @@ class FragmentsReport:
     def to_text(self) -> Iterator[RenderableType]:
         """Give a line on the array, then a table."""
         from chronotile.show.explain_words import NO_KEY
-        from chronotile.show.output import Text, count_text, place_text, plain_table, size_text
 
         rows = self.facts.slice(0, SHOWN).to_pylist()
         cells, size = (sum(self.facts[name].drop_null().to_pylist()) for name in ("cells", "bytes"))
@@ -445,17 +454,19 @@ class FragmentsReport:
         yield table
         if self.facts.num_rows > SHOWN:
             yield f"and {self.facts.num_rows - SHOWN:,} more (--json)"
-        unknown = self.facts["metadata"].null_count
+        if self.gone:
+            yield f"{count_text(len(self.gone), 'fragment')} with a commit, but without files"
+        unknown = self.facts["metadata"].null_count - len(self.gone)
         if unknown:
             why = f". {NO_KEY}" if self.lacks_key else ""
-            yield f"{count_text(unknown, 'fragment')} without metadata that could be read{why}"
+            yield f"{count_text(unknown, 'fragment')} without readable metadata{why}"
 
     def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
-        from chronotile.show.output import size_text
-
         name = row["name"] if self.whole_names else short_name(row["name"])
         if row["metadata"] is None:
-            return ("", "", "", name, "", "", "unknown version" if is_newer(row["name"]) else "")
+            why = "files gone" if row["name"] in self.gone else ""
+            why = "unknown version" if is_newer(row["name"]) else why
+            return ("", "", "", name, "", "", why)
         notes = [word for word, is_so in _flags(row) if is_so]
         numbers = (f"{row['cells']:,}", size_text(row["bytes"]), f"{row['tiles']:,}")
         return (*numbers, name, domain_words(row["domain"]), row["metadata"], ", ".join(notes))
@@ -507,14 +518,19 @@ def fragments(
     def report(one: Array) -> FragmentsReport:
         from chronotile.history.fragment_facts import named_fragments, read_facts
         from chronotile.show.explain_words import lacks_key
-        from chronotile.show.output import progress
 
         log = access.log_of(one)
         with progress("reading footers", len(named_fragments(log.history).name)) as step:
             facts = read_facts(one.store, log.history, on_fragment=step)
-        closed = lacks_key(log.history)
+        listing = log.history.listing
         return FragmentsReport(
-            array=one.uri, facts=facts, whole_names=whole_names, lacks_key=closed
+            array=one.uri,
+            facts=facts,
+            whole_names=whole_names,
+            lacks_key=lacks_key(log.history),
+            gone=frozenset(facts["name"].to_pylist()).difference(
+                listing.fragments, listing.root_fragments
+            ),
         )
 
     return each_array(access.open(array, member), report, **member)  # type: ignore[no-any-return]
@@ -524,51 +540,24 @@ group_argument = click.argument("group", metavar="GROUP", type=PlaceType("dir"))
 _FOUND_STYLES = {"array": "green", "group": "cyan", "doubled": "dim", "cyclic": "yellow"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembersTree:
-    """The members of a group at a moment."""
+def _tree(group: str, rows: Sequence[MemberRow]) -> Iterator[RenderableType]:
+    from rich.tree import Tree
 
-    group: str
-    end: int
-    rows: tuple[MemberRow, ...]
-
-    @property
-    def status(self) -> int:
-        """3 if a member could not be read."""
-        return 3 if any(row.error for row in self.rows) else 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Give one object for each member, a group before its members."""
-        return {
-            "group": self.group,
-            "end": self.end,
-            "members": [row.to_dict() for row in self.rows],
-        }
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a tree."""
-        from rich.tree import Tree
-
-        from chronotile.show.output import Text, count_text, place_text, size_text
-
-        arrays = [row for row in self.rows if row.found == "array"]
-        size = sum(row.bytes or 0 for row in arrays)
-        head = f"{place_text(self.group)}: {count_text(len(arrays), 'array')}"
-        tree = Tree(Text(f"{head}, {size_text(size)}", "bold"), guide_style="dim")
-        above: list[Any] = [tree]
-        for row in self.rows:
-            label = Text(row.path.rpartition("/")[2] if row.depth else row.path)
-            label.append(f"  {row.found}", _FOUND_STYLES.get(row.found, "red"))
-            label.append(f"  {_facts(row)}", "default")
-            del above[row.depth + 1 :]
-            above.append(above[-1].add(label))
-        yield tree
+    arrays = [row for row in rows if row.found == "array"]
+    size = sum(row.bytes or 0 for row in arrays)
+    head = f"{place_text(group)}: {count_text(len(arrays), 'array')}"
+    tree = Tree(Text(f"{head}, {size_text(size)}", "bold"), guide_style="dim")
+    above: list[Any] = [tree]
+    for row in rows:
+        label = Text(row.path.rpartition("/")[2] if row.depth else row.path)
+        label.append(f"  {row.found}", _FOUND_STYLES.get(row.found, "red"))
+        label.append(f"  {_facts(row)}", "default")
+        del above[row.depth + 1 :]
+        above.append(above[-1].add(label))
+    yield tree
 
 
 def _facts(row: MemberRow) -> str:
-    from chronotile.format.timestamps import time_text
-    from chronotile.show.output import count_text, size_text
-
     parts = []
     if row.commits is not None:
         is_group = row.found == "group"
@@ -587,62 +576,43 @@ def _facts(row: MemberRow) -> str:
 
 @command(epilog="\b\nExample:\n  chronotile members demo/dataset")
 @group_argument
-@click.option("--as-of", metavar="TIME", type=MOMENT, help="The members at this time: now.")
+@click.option(
+    "--as-of", metavar="TIME", type=MOMENT, help="The members at this time (default: now)."
+)
 @click.option("--end", "as_of", metavar="TIME", type=MOMENT, hidden=True)
 @click.option("--no-size", is_flag=True, help="Do not add up the files of each array.")
 @access_options
 @reporting
-def members(group: str, as_of: Any, no_size: bool, access: Access) -> MembersTree:
+def members(group: str, as_of: Any, no_size: bool, access: Access) -> Answer:
     """List the members of GROUP at any depth: what each is, commits, bytes, last change.
 
     A member that is not there, or that is no array any more, is named as such. A group that holds
     itself is listed once, and not followed.
     """
     from chronotile.dataset.open_dataset import member_rows
-    from chronotile.format.timestamps import now_ms
-    from chronotile.show.output import progress
 
     dataset = access.open_group(group).dataset
     moment = now_ms() if as_of is None else dataset.moment(as_of, "--as-of")
     with progress("reading members", len(dataset.tree(moment))) as step:
         rows = tuple(member_rows(dataset, moment, sizes=not no_size, on_member=step))
-    return MembersTree(group=dataset.uri, end=moment, rows=rows)
+    listed = [row.to_dict() for row in rows]
+    document = {"group": dataset.uri, "end": moment, "members": listed}
+    return Answer(document, _tree(dataset.uri, rows), 3 if any(row.error for row in rows) else 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MomentsReport:
-    """When a dataset can be read whole."""
-
-    group: str
-    states: tuple[WholeState, ...]
-    limit: int | None
-
-    @property
-    def status(self) -> int:
-        """1 if there is no such time."""
-        return 0 if self.states else 1
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give one object for each stretch of time."""
-        return [state.to_dict() for state in self.states]
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a table."""
-        from chronotile.format.timestamps import time_text
-        from chronotile.show.output import Text, count_text, place_text, plain_table
-
-        count = count_text(len(self.states), "stretch", "stretches")
-        words = f"{count} of time at which every member can be read whole"
-        yield Text(f"{place_text(self.group)}: {words}", "bold")
-        if not self.states:
-            return
-        table = plain_table("from (ms)", "to (ms)", "from", "arrays", "changed then", right=2)
-        for state in self.states[-(self.limit or len(self.states)) :]:
-            until = "now" if state.until is None else str(state.until)
-            few = ", ".join(state.changed[:3])
-            more = f" and {len(state.changed) - 3} more" if len(state.changed) > 3 else ""
-            table.add_row(str(state.t), until, time_text(state.t), str(state.arrays), few + more)
-        yield table
+def _states(group: str, states: Sequence[WholeState], limit: int) -> Iterator[RenderableType]:
+    count = count_text(len(states), "stretch", "stretches")
+    words = f"{count} of time at which every member can be read whole"
+    yield Text(f"{place_text(group)}: {words}", "bold")
+    if not states:
+        return
+    table = plain_table("from (ms)", "to (ms)", "from", "arrays", "changed then", right=2)
+    for state in states[-limit:]:
+        until = "now" if state.until is None else str(state.until)
+        few = ", ".join(state.changed[:3])
+        more = f" and {len(state.changed) - 3} more" if len(state.changed) > 3 else ""
+        table.add_row(str(state.t), until, time_text(state.t), str(state.arrays), few + more)
+    yield table
 
 
 @command(epilog="\b\nExample:\n  chronotile moments demo/dataset")
@@ -650,17 +620,16 @@ class MomentsReport:
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last ones.")
 @access_options
 @reporting
-def moments(group: str, limit: int | None, access: Access) -> MomentsReport:
+def moments(group: str, limit: int | None, access: Access) -> Answer:
     """List the times at which every member of GROUP can be read whole.
 
     An array has no state before it was created. A dense array whose fragments were merged over a
     time, and vacuumed, can no longer be read whole at that time.
     """
-    from chronotile.show.output import progress
-
-    dataset = access.open_group(group).dataset
+    place = access.open_group(group)
     with progress("reading members"):
-        states = dataset.moments()
-    if not states and not dataset.tree():
-        raise ChronotileError(dataset.uri, "expected members, found none")
-    return MomentsReport(group=dataset.uri, states=states, limit=limit)
+        states = place.moments()
+    if not states and not place.tree():
+        raise ChronotileError(place.uri, "expected members, found none")
+    text = _states(place.uri, states, limit or len(states))
+    return Answer([state.to_dict() for state in states], text, 0 if states else 1)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from chronotile.array import Array
+    from chronotile.cli.completion import Kind
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.log import Log
@@ -48,6 +49,31 @@ class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type=self.completes)]
+
+
+class Known(click.types.StringParamType):
+    """A text that names something of the array on the line, which a shell can complete."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind: Kind = kind
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002  (click's)
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Give what the array has."""
+        return complete(self.kind, ctx, incomplete)
+
+
+def complete(kind: Kind, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Complete a value by what the array on the line has."""
+    from click.shell_completion import CompletionItem
+
+    from chronotile.cli.completion import words_for
+
+    return [CompletionItem(word, help=about) for word, about in words_for(kind, ctx, incomplete)]
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # as above
@@ -83,7 +109,20 @@ def _parse_time(text: str) -> int | str:
     return number if words.isdigit() else words
 
 
-MOMENT = Parsed("time", _parse_time)
+class MomentType(Parsed):
+    """A time, or a tag of the array on the line."""
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002  (click's)
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Give tags, and words for times."""
+        return complete("moment", ctx, incomplete)
+
+
+MOMENT = MomentType("time", _parse_time)
 """A time: ms, ISO-8601, a time ago, `now`; or a word that `Log.moment` must look up."""
 
 array_argument = click.argument("array", metavar="ARRAY", type=PlaceType("dir"))
@@ -98,7 +137,7 @@ def _set_clock(ctx: click.Context, param: click.Parameter, is_local: bool) -> No
 
 def json_option(function: F) -> F:
     """Add `--json`, and `--local`, which sets the clock for all that the command prints."""
-    as_json = shared_option("--json", "as_json", is_flag=True, help="One JSON document.")
+    as_json = shared_option("--json", "as_json", is_flag=True, help="Print one JSON document.")
     local = shared_option(
         "--local",
         is_flag=True,
@@ -115,6 +154,8 @@ class Access:
 
     key: bytes | None = field(repr=False)
     storage: dict[str, str] = field(repr=False)
+    key_file: str | None = None
+    """Where the key was read from."""
 
     def open(self, uri: str, member: Mapping[str, str] | None = None) -> Array | Group:
         """Open an array or a group; a group, if members are named."""
@@ -228,7 +269,10 @@ def member_option(function: F) -> F:
     """Add `--member`, which the command gets as keyword arguments in `member`."""
 
     @shared_option(
-        "--member", metavar="PATTERN", help="Of a group: only members whose path fits, as ms/*."
+        "--member",
+        metavar="PATTERN",
+        type=Known("member"),
+        help="Only members of a group whose path fits, such as ms/*.",
     )
     @functools.wraps(function)
     def call(*args: Any, member: str | None, **given: Any) -> Any:
@@ -252,26 +296,68 @@ def access_options(function: F) -> F:
         metavar="NAME=VALUE",
         multiple=True,
         help="An option of the storage: region, endpoint, access_key_id, secret_access_key, "
-        "session_token, skip_signature, allow_http; again for more.",
+        "session_token, skip_signature, allow_http; again for more. env:NAME reads the value from "
+        "the environment variable NAME.",
     )
     @functools.wraps(function)
     def call(*args: Any, key_file: str | None, storage: tuple[str, ...], **rest: Any) -> Any:
-        access = Access(_read_key(key_file), read_pairs("--storage", storage))
+        access = _access(click.get_current_context(), key_file, storage)
         return function(*args, access=access, **rest)
 
     return call  # type: ignore[return-value]  # the same to click, which passes names
 
 
+def access_of(context: click.Context) -> Access:
+    """Give the access that the options of a call ask for, as far as they are typed."""
+    params = context.params
+    return _access(context, params.get("key_file"), params.get("storage") or ())
+
+
+def _access(context: click.Context, key_file: str | None, storage: tuple[str, ...]) -> Access:
+    given = read_pairs("--storage", storage)
+    options, key = _from_profile(context)
+    place = key_file or key
+    return Access(_read_key(place), options | given, place and str(Path(place).resolve()))
+
+
+def _from_profile(context: click.Context) -> tuple[dict[str, str], str | None]:
+    """Find the options of storage and the key file that the user's profile has for the call."""
+    from chronotile.cli.profile import read_profile
+
+    profile = read_profile()
+    if not profile.storage and not profile.keys:
+        return {}, None
+    for param in context.command.params:
+        value = context.params.get(param.name or "")
+        if isinstance(param, click.Argument) and isinstance(param.type, PlaceType) and value:
+            first = value if isinstance(value, str) else value[0]
+            options, key = profile.options(first), profile.key(first)
+            if options or key:
+                texts = {name: one.value for name, one in options.items()}
+                return texts, None if key is None else str(Path(key.value).expanduser())
+    return {}, None
+
+
 def window_options(function: F) -> F:
     """Add `--start` and `--end`, which the command gets as `window`."""
 
-    @click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window: 0.")
-    @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window: now.")
+    @click.option(
+        "--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window (default: 0)."
+    )
+    @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window (default: now).")
     @functools.wraps(function)
     def call(*args: Any, start: int | str, end: int | str | None, **rest: Any) -> Any:
         return function(*args, window=(start, end), **rest)
 
     return call  # type: ignore[return-value]  # as above
+
+
+def out_option(help_: str, *, required: bool = False) -> Callable[[F], F]:
+    """Add `-o FILE`; the command gets `output`."""
+    kind = PlaceType("file")
+    return click.option(
+        "-o", "--out", "output", metavar="FILE", type=kind, required=required, help=help_
+    )
 
 
 def reporting(function: F) -> F:

@@ -6,9 +6,8 @@ In: a place, and the file to write. Out: that file: a page that works offline, S
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,72 +19,27 @@ from chronotile.cli.options import (
     command,
     form_of,
     member_option,
+    out_option,
     reporting,
     say,
 )
 from chronotile.errors import ChronotileError, ReadError
+from chronotile.format.timestamps import Moment, now_ms
+from chronotile.show.output import Answer, count_text, place_text, progress, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from chronotile.cli.options import Access
-    from chronotile.format.timestamps import Moment
-    from chronotile.handle import Drawn
     from chronotile.show.picture import Height
 
 
 FORMS = (".html", ".svg", ".png")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimelineReport:
-    """A picture that was written."""
-
-    drawn: Drawn
-
-    @property
-    def status(self) -> int:
-        """The exit status: 3 if a member could not be read."""
-        return ReadError.exit_code if self.drawn.errors else 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Give where it is, and what it shows."""
-        picture = self.drawn.picture
-        return {
-            "array": picture.array,
-            "output": self.drawn.out,
-            "size": self.drawn.size,
-            "fragments": picture.fragments,
-            "deletes_and_updates": picture.commits,
-            "moments": list(picture.moments),
-            "now": picture.moments[picture.now],
-            "counted": picture.counts is not None,
-        }
-
-    def to_text(self) -> Iterator[str]:
-        """Give one line."""
-        from chronotile.show.output import count_text, size_text
-
-        picture = self.drawn.picture
-        shown = count_text(picture.fragments, "fragment")
-        marks = count_text(picture.commits, "delete or update", "deletes and updates")
-        how = ", counted" if picture.counts is not None else ""
-        yield f"{self.drawn.out}: {shown}, {marks}{how}; {size_text(self.drawn.size)}"
-
-
 @command(epilog="\b\nExample:\n  chronotile timeline demo/array -o timeline.html")
 @array_argument
-@click.option(
-    "-o",
-    "--out",
-    "output",
-    metavar="FILE",
-    type=PlaceType("file"),
-    required=True,
-    help="An .html, .svg or .png file.",
-)
+@out_option("An .html, .svg or .png file.", required=True)
 @click.option("--as-of", metavar="TIME", type=MOMENT, help="The moment that counts as now.")
 @click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
 @click.option(
@@ -104,7 +58,7 @@ def timeline(
     height: Height | None,
     member: dict[str, str],
     access: Access,
-) -> TimelineReport:
+) -> Answer:
     """Draw the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
     An .html page has a slider that shows what is visible at each moment, and works offline. A
@@ -113,7 +67,6 @@ def timeline(
     """
     form_of(output, FORMS)
     from chronotile.array import Array
-    from chronotile.show.output import progress
 
     place = access.open(array, member)
     if isinstance(place, Array):
@@ -122,7 +75,22 @@ def timeline(
         drawn = place.timeline(output, as_of=as_of, cells=cells, height=height, **member)
     for path, error in drawn.errors.items():
         say(f"note: {path} cannot be read: {error}")
-    return TimelineReport(drawn=drawn)
+    picture = drawn.picture
+    document = {
+        "array": picture.array,
+        "output": drawn.out,
+        "size": drawn.size,
+        "fragments": picture.fragments,
+        "deletes_and_updates": picture.commits,
+        "moments": list(picture.moments),
+        "now": picture.moments[picture.now],
+        "counted": picture.counts is not None,
+    }
+    shown = count_text(picture.fragments, "fragment")
+    marks = count_text(picture.commits, "delete or update", "deletes and updates")
+    how = ", counted" if picture.counts is not None else ""
+    line = f"{drawn.out}: {shown}, {marks}{how}; {size_text(drawn.size)}"
+    return Answer(document, [line], ReadError.exit_code if drawn.errors else 0)
 
 
 PAGE_FORMS = (".html", ".htm")
@@ -132,85 +100,67 @@ READ = ("arrays", "commits", "findings")
 """The tables that a page needs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetReport:
-    """A page that was written."""
-
-    output: str
-    arrays: int
-    findings: int
-    timelines: int
-    status: int = 0
-    """3 if an array or folder could not be read."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Give where it is, and what it shows."""
-        return {name: getattr(self, name) for name in ("output", "arrays", "findings", "timelines")}
-
-    def to_text(self) -> Iterator[str]:
-        """Give one line."""
-        from chronotile.show.output import count_text
-
-        shown = f"{count_text(self.arrays, 'array')}, {count_text(self.findings, 'finding')}"
-        yield f"{self.output}: {shown}, {count_text(self.timelines, 'timeline')}"
-
-
 def _stored(place: str, access: Access) -> dict[str, pa.Table] | None:
     """Read the tables that `pipeline` or `tables` wrote there; None if there are none."""
     from chronotile.errors import ArrayNotFoundError
-    from chronotile.fleet.delta_store import Output, fleet_tables
+    from chronotile.fleet.delta_store import URI, Output, fleet_tables
     from chronotile.fleet.fleet_without_spark import read_tables
 
     output = Output(out=place, storage=tuple(sorted(access.storage.items())))
     try:
         if output.is_there():
             tables = fleet_tables(place, storage_options=access.storage)
-            return {name: tables[name].to_pyarrow_table() for name in READ}
-        return read_tables(place, READ, access.storage)
+            found = {name: tables[name].to_pyarrow_table() for name in READ}
+        else:
+            found = read_tables(place, READ, access.storage) or {}
     except ArrayNotFoundError:
         return None
+    named = {
+        name: table.rename_columns(["array" if c == URI else c for c in table.column_names])
+        for name, table in found.items()
+    }
+    return named or None
 
 
-def _timelines(arrays: list[str], output: Path, access: Access) -> dict[str, str]:
-    """Draw a timeline of each array beside the page; give array -> link."""
+def _timelines(arrays: list[str], output: Path, title: str, access: Access) -> dict[str, str]:
+    """Draw a timeline of each array beside the page, with a way back; give array -> link."""
+    from urllib.parse import quote
+
+    from chronotile.log import open_log
+    from chronotile.show.picture import draw
+
     folder = output.with_name(f"{output.stem}-timelines")
     folder.mkdir(exist_ok=True)
     links = {}
     for number, array in enumerate(arrays, start=1):
         try:
-            access.open(array).timeline(folder / f"{number}.html")
+            picture = open_log(array, key=access.key, storage_options=access.storage).picture(
+                now_ms()
+            )
         except ChronotileError:
             continue  # the page says that it cannot be read
-        links[array] = f"{folder.name}/{number}.html"
+        back = f"../{quote(output.name)}", f"Fleet report on {title}"
+        (folder / f"{number}.html").write_bytes(draw(picture, ".html", back))
+        links[array] = f"{quote(folder.name)}/{number}.html"
     return links
 
 
 @command(epilog="\b\nExample:\n  chronotile report demo -o report.html")
 @click.argument("root", metavar="ROOT", type=PlaceType("dir"))
-@click.option(
-    "-o",
-    "--out",
-    "output",
-    required=True,
-    metavar="FILE",
-    type=PlaceType("file"),
-    help="The page: an .html file.",
-)
+@out_option("The page: an .html file.", required=True)
 @click.option(
     "--timelines/--no-timelines",
     default=None,
-    help="Draw a timeline of each array beside the page: for up to 12 arrays.",
+    help="Draw a timeline of each array beside the page (default: yes, up to 12 arrays).",
 )
 @access_options
 @reporting
-def report(root: str, output: str, timelines: bool | None, access: Access) -> FleetReport:
+def report(root: str, output: str, timelines: bool | None, access: Access) -> Answer:
     """Draw a page on every array below ROOT: what needs attention, findings, sizes, opens.
 
-    ROOT is a folder of arrays, or one of tables, which the page is then made from alone.
+    ROOT is a folder of arrays, or a folder of tables; with tables, no array is read.
     """
-    from chronotile.format.timestamps import now_ms
     from chronotile.show.fleet_page import FleetPage, to_html
-    from chronotile.show.output import place_text, progress
 
     form_of(output, PAGE_FORMS)
     target = Path(output)
@@ -230,13 +180,10 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> Fl
         tables, status = dict(made.tables), 0 if made.is_whole else 3
     arrays = tables["arrays"]["array"].to_pylist()
     wants = timelines if timelines is not None else not is_stored and len(arrays) <= FEW
-    links = _timelines(arrays, target, access) if wants else {}
+    links = _timelines(arrays, target, place_text(root), access) if wants else {}
     page = FleetPage(title=place_text(root), tables=tables, made_ms=now_ms(), links=links)
     target.write_text(to_html(page), "utf-8")
-    return FleetReport(
-        output=output,
-        arrays=len(arrays),
-        findings=tables["findings"].num_rows,
-        timelines=len(links),
-        status=status,
-    )
+    numbers = {"array": len(arrays), "finding": tables["findings"].num_rows, "timeline": len(links)}
+    shown = ", ".join(count_text(number, noun) for noun, number in numbers.items())
+    document = {"output": output} | {f"{noun}s": number for noun, number in numbers.items()}
+    return Answer(document, [f"{output}: {shown}"], status)

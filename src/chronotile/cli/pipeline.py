@@ -1,8 +1,9 @@
-"""`chronotile pipeline`: tables of a whole fleet, with Spark.
+"""The tables of a whole fleet: `pipeline` writes them with Spark, `tables` without.
 
-In: roots of arrays, and a folder for output. Out: every table as a Delta table, and a summary.
-`spark.pipeline` does the work; this module starts it, shows its summary, and tells a scheduler how
-it went: by the exit status, and in a file of metrics.
+In: roots of arrays, and a folder for output. Out: a Delta table for each table (or a Parquet file),
+a summary, and progress on standard error: a bar on a terminal; elsewhere, as in the log of a
+scheduler, a line now and then. A scheduler learns how it went by the exit status, and from a file
+of metrics. `fleet.run_pipeline` and `fleet.fleet_without_spark` do the work.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from chronotile.check.findings import MOST, SEVERITIES
+from chronotile.check.findings import MOST, SEVERITIES, is_unread
 from chronotile.cli.options import (
     Parsed,
     PlaceType,
@@ -28,30 +30,244 @@ from chronotile.cli.options import (
     say,
     wrong_call,
 )
-from chronotile.cli.pipeline_report import NEVER, PipelineReport
-from chronotile.cli.run_progress import run_progress
 from chronotile.errors import ChronotileError
 from chronotile.fleet.run_summary import MAX_UNREADABLE, Limit, read_limit
 from chronotile.show.error_messages import status_of
+from chronotile.show.output import Answer, Text, count_text, plain_table, progress, size_text
 from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rich.console import Console, RenderableType
 
     from chronotile.check.findings import Reach
     from chronotile.cli.options import Access
     from chronotile.fleet.run_pipeline import Job
+    from chronotile.fleet.run_summary import Summary
+
+    Step: TypeAlias = Callable[[str, int, int], None]
+    """Called with (what is under way, tasks done, all tasks)."""
+
+NEVER = "never"
+"""The severity that no finding has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReport:
+    """The summary of a run, and which findings make it fail."""
+
+    summary: Summary
+    fail_on: str = "error"
+
+    @property
+    def status(self) -> int:
+        """3: something could not be read; 1: a grave finding, or maintenance stopped; else 0."""
+        grave = SEVERITIES[: SEVERITIES.index(self.fail_on) + 1] if self.fail_on != NEVER else ()
+        found = [(severity, code) for severity, code, _ in self.summary.totals.findings]
+        if any(is_unread(code, severity) for severity, code in found):
+            return 3
+        was_stopped = any(outcome.endswith(" stopped") for outcome, _ in self.summary.maintained)
+        return int(was_stopped or any(severity in grave for severity, _ in found))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the form of `Summary.to_json`."""
+        return self.summary.to_json()
+
+    def to_text(self) -> Iterator[RenderableType]:
+        """Give the numbers, the findings, the costliest arrays, and what maintenance saves."""
+        summary, totals = self.summary, self.summary.totals
+        yield (
+            f"{count_text(totals.arrays, 'array')}, {count_text(totals.commits, 'commit')}, "
+            f"{count_text(totals.fragments, 'fragment')} in {summary.seconds:.1f} s; "
+            f"{size_text(totals.log_bytes)} in {count_text(summary.files_read, 'file')} read"
+        )
+        if totals.measured:
+            yield f"{count_text(totals.measured, 'array')} of {size_text(totals.bytes)} in all"
+        if summary.inventory_age_s is not None:
+            age = f"by an inventory that is {summary.inventory_age_s / 3600:.1f} hours old"
+            yield f"{age}: what is newer is not told, but with --fresh"
+        if summary.unchanged:
+            yield f"{count_text(summary.unchanged, 'array')} unchanged since the last run"
+        if summary.unreadable:
+            stale = "could not be read: their rows are of an older run, or missing"
+            yield Text(f"{count_text(summary.unreadable, 'array')} {stale}", "red")
+        changed = count_text(len(summary.versions), "table")
+        yield f"Delta tables in {summary.out}: {changed} got a new version"
+        if totals.findings:
+            table = plain_table("findings", "severity", "code", right=1)
+            for severity, code, count in totals.findings:
+                table.add_row(f"{count:,}", severity, code)
+            yield table
+        if totals.worst:
+            table = plain_table("requests of an open", "array", right=1)
+            for cost, array in totals.worst:
+                table.add_row(f"{cost:,}", array)
+            yield table
+        requests = count_text(totals.engine_open_requests, "request")
+        yield (
+            f"TileDB opens all arrays in a bucket with {requests}, with "
+            f"{totals.engine_requests_after:,} after consolidate --mode all and vacuum; "
+            f"chronotile with {totals.open_requests:,}"
+        )
+        yield from summary.planned
+        for outcome, count in summary.maintained:
+            yield f"{outcome}: {count_text(count, 'array')}"
+
+
+LINE_S = 10.0
+"""Seconds between two lines on the same step."""
+
+
+@contextmanager
+def run_progress(lines: bool | None = None) -> Iterator[Step]:
+    """Show progress until the block ends.
+
+    Args:
+        lines: Whether to write lines if standard error is no terminal.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with _bar(console) as step:
+            yield step
+    elif lines:
+        yield ProgressLines(say)
+    else:
+        yield lambda *_: None
+
+
+class ProgressLines:
+    """Progress as lines.
+
+    >>> step = ProgressLines(print)
+    >>> for done in (0, 0, 1, 2, 3): step("reading", done, 3)
+    reading: 0 of 3 tasks
+    reading: 3 of 3 tasks
+    """
+
+    def __init__(
+        self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write, self._clock = write, clock
+        self._words, self._at, self._last = "", 0.0, ""
+
+    def __call__(self, words: str, done: int, total: int) -> None:
+        """Write a line, if there is something new to say."""
+        line = f"{words}: {done} of {total} tasks" if total else words
+        is_over = 0 < total == done
+        is_due = words != self._words or is_over or self._clock() >= self._at + LINE_S
+        if is_due and line != self._last:
+            self._write(line)
+            self._words, self._at, self._last = words, self._clock(), line
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Step]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Elapsed())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting Spark", total=None)
+
+        def step(words: str, done: int, total: int) -> None:
+            bar.update(task, description=words, completed=done, total=total or None)
+
+        yield step
+
+
+@command(epilog="\b\nExample:\n  chronotile tables demo --out tables")
+@click.argument("roots", metavar="ROOT…", nargs=-1, required=True, type=PlaceType("dir"))
+@click.option(
+    "--out",
+    required=True,
+    metavar="DIR",
+    type=PlaceType("dir"),
+    help="A folder, or a prefix of a bucket.",
+)
+@click.option("--parquet", is_flag=True, help="Write one Parquet file a table, without Delta.")
+@click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
+@click.option(
+    "--check",
+    type=click.Choice(["log", "fragments", "deep"]),
+    default="log",
+    help="Check the log, the metadata of fragments too, or their cells too (default: log).",
+)
+@click.option(
+    "--sizes/--no-sizes",
+    default=True,
+    help="Measure each array by listing its files (default: yes).",
+)
+@access_options
+@reporting
+def tables(
+    roots: tuple[str, ...],
+    out: str,
+    parquet: bool,
+    since_last: bool,
+    check: Any,
+    sizes: bool,
+    access: Access,
+) -> Answer | PipelineReport:
+    """Write the tables of every array below ROOT as Delta tables, without Spark.
+
+    They are those of the pipeline: arrays, commits, conditions, fragments, findings, members,
+    operations. Local processes write the tables; up to a few thousand arrays this is faster than
+    Spark.
+    """
+    with progress("reading arrays"):
+        if not parquet:
+            return _in_delta(roots, out, access, since_last=since_last, check=check, sizes=sizes)
+        from chronotile.fleet.fleet_without_spark import make_tables, write_tables
+
+        made = make_tables(
+            roots, check=check, sizes=sizes, key=access.key, storage_options=access.storage
+        )
+    files = write_tables(made.tables, out, access.storage)
+    rows = [table.num_rows for table in made.tables.values()]
+    written = [*zip(made.tables, files, rows, strict=True)]
+    arrays = count_text(made.tables["arrays"].num_rows, "array")
+    lines = [f"{arrays}, {count_text(len(files), 'table')}"]
+    lines += [f"  {file}: {count_text(count, 'row')} of {name}" for name, file, count in written]
+    document = {name: {"file": file, "rows": count} for name, file, count in written}
+    return Answer(document, lines, 0 if made.is_whole else 3)
+
+
+def _in_delta(
+    roots: tuple[str, ...], out: str, access: Access, *, since_last: bool, **asked: Any
+) -> PipelineReport:
+    from chronotile.fleet.options import Options
+    from chronotile.fleet.run_pipeline import Job, run
+
+    options = Options(
+        roots=tuple(find_place(root).uri for root in roots),
+        key=access.key,
+        storage=tuple(sorted(access.storage.items())),
+        **asked,
+    )
+    job = Job(
+        options=options,
+        out=find_place(out).uri,
+        out_storage=access.storage if "://" in out else {},
+        since_last=since_last,
+        max_unreadable=read_limit("100%"),
+    )
+    return PipelineReport(summary=run(None, job), fail_on=NEVER)
 
 
 @command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
 @click.argument("roots", metavar="ROOT…", nargs=-1, type=PlaceType("dir"))
-@click.option("--out", metavar="DIR", required=True, type=PlaceType("dir"), help="For the tables.")
+@click.option(
+    "--out", metavar="DIR", required=True, type=PlaceType("dir"), help="Where the tables go."
+)
 @click.option("--arrays", metavar="FILE", help="Parquet, CSV or text file of arrays; no ROOT then.")
-@click.option("--master", metavar="M", help="Spark master: all cores of this machine.")
-@click.option("--remote", metavar="URL", help="A server of Spark Connect: sc://host:15002.")
+@click.option("--master", metavar="M", help="Spark master (default: all cores of this machine).")
+@click.option("--remote", metavar="URL", help="A server of Spark Connect, such as sc://host:15002.")
 @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark.")
 @click.option("--cells", is_flag=True, help="Read what each fragment holds: its footer.")
-@click.option("--sizes", is_flag=True, help="Measure each array: every file is listed for it.")
+@click.option("--sizes", is_flag=True, help="Measure each array by listing its files.")
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
 @click.option("--maintain", is_flag=True, help="Consolidate and vacuum the arrays that need it.")
 @click.option("--dry-run", is_flag=True, help="With --maintain: only say what would be done.")
@@ -67,22 +283,22 @@ if TYPE_CHECKING:
     metavar="N",
     type=Parsed("limit", read_limit),
     default=MAX_UNREADABLE.text,
-    help="Arrays, as a number (3) or a share (0.01, 1%), that may be unreadable before nothing is "
-    "committed: 0.001, so in a fleet of fewer than 1,000 none.",
+    help="Commit nothing if more arrays than this are unreadable: a number (3) or a share (1%). "
+    "Default: 0.001.",
 )
 @click.option(
     "--inventory",
     metavar="MANIFEST",
-    help="An inventory of the bucket, by its manifest.json: nothing is listed. Without ROOT, all.",
+    help="Take the file list from this bucket inventory (its manifest.json) instead of listing. "
+    "Without ROOT: every array in it.",
 )
 @click.option("--fresh", is_flag=True, help="With --inventory: ask each array for newer commits.")
-@click.option("--partition-bytes", metavar="N", type=click.IntRange(1), help="Read by one task.")
 @click.option(
     "--check",
     "reach",
     type=click.Choice(["log", "fragments", "deep"]),
     default="log",
-    help="How far findings go: log; also the metadata of fragments; also their cells.",
+    help="Check the log, the metadata of fragments too, or their cells too (default: log).",
 )
 @click.option(
     "--max-findings-per-code",
@@ -90,13 +306,13 @@ if TYPE_CHECKING:
     metavar="N",
     type=click.IntRange(1),
     default=MOST,
-    help="Findings of one code and severity to list of an array; one more counts the rest: 1,000.",
+    help="How many findings of one code and severity to list of an array (default: 1,000).",
 )
 @click.option(
     "--fail-on",
     type=click.Choice([*SEVERITIES, NEVER]),
     default="error",
-    help="Exit with 1 if there is a finding at least this severe: error.",
+    help="Exit with 1 if there is a finding at least this severe (default: error).",
 )
 @click.option(
     "--metrics",
@@ -107,7 +323,7 @@ if TYPE_CHECKING:
 @click.option(
     "--progress/--no-progress",
     default=None,
-    help="Lines of progress on standard error if it is no terminal: unless --json.",
+    help="Print lines of progress where there is no terminal (default: yes, without --json).",
 )
 @access_options
 @reporting
@@ -128,10 +344,11 @@ def pipeline(
     """Turn the commit logs of all arrays below ROOT into Delta tables, with Spark.
 
     Each commit file is read once. A run commits each table (arrays, commits, conditions, fragments,
-    findings, operations) once, or once each 65,536 arrays; if it fails, the last good rows stay.
-    ROOT may hold `*`, `?` and `**`. Exits with 1 if there are findings of severity error
+    findings, members, operations) once, or once each 65,536 arrays; if it fails, the last good rows
+    stay. ROOT may hold `*`, `?` and `**`. Exits with 1 if there are findings of severity error
     (--fail-on), and with 3 if something could not be read: the rows of such an array then stay as
-    they were (its column `stale` names their run), or, above --max-unreadable, all tables do.
+    they were (its column `stale` names their run). If too many are unreadable (--max-unreadable),
+    no table changes.
     """
     _check_call(roots, arrays, asked)
     master = _one_address(master, remote)
@@ -169,12 +386,11 @@ def _job(
     policy: str | None,
     inventory: str | None,
     fresh: bool,
-    partition_bytes: int | None,
     reach: Reach,
     max_findings: int,
 ) -> Job:
     """Make the job that the options ask for, with absolute paths, as tasks run elsewhere."""
-    from chronotile.fleet.options import PARTITION_BYTES, Options
+    from chronotile.fleet.options import Options
     from chronotile.fleet.policy import read_policy
     from chronotile.fleet.run_pipeline import Job
 
@@ -183,9 +399,9 @@ def _job(
         arrays=arrays and _absolute(arrays),
         cells=cells,
         sizes=sizes,
-        key=access.key,
+        key=None if access.key_file else access.key,
+        key_file=access.key_file,
         storage=tuple(sorted(access.storage.items())),
-        partition_bytes=partition_bytes or PARTITION_BYTES,
         inventory=inventory and _absolute(inventory),
         fresh=fresh,
         check=reach,

@@ -7,7 +7,8 @@ module of the command that is called. `report/error_messages` finds the words fo
 
 from __future__ import annotations
 
-import difflib
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
+from chronotile.errors import did_you_mean
 from chronotile.show.error_messages import TRACEBACK, complain, is_unexpected, unless_closed
 
 if TYPE_CHECKING:
@@ -54,10 +56,13 @@ COMMANDS = {
         "update": Lazy("change:update", "Set values: write an update commit."),
         "apply": Lazy("change:apply", "Carry out updates: write their rows."),
         "consolidate": Lazy("change:consolidate", "Put commits into one file."),
+        "compact": Lazy("change:compact", "Merge small fragments into few."),
         "vacuum": Lazy("change:vacuum", "Remove what has been replaced."),
         "repair": Lazy("change:repair", "Mend what check found."),
+        "erase": Lazy("change:erase", "Erase rows from every file, with a certificate."),
     },
     "Time machine": {
+        "replicate": Lazy("change:replicate", "A copy elsewhere that is always whole."),
         "clone": Lazy("change:clone", "A new array as of a moment, by links."),
         "restore": Lazy("change:restore", "From now on as it was at a moment."),
         "undelete": Lazy("change:undelete", "Bring the rows of a delete back."),
@@ -66,10 +71,13 @@ COMMANDS = {
         "tag": Lazy("change:tag", "Names for moments: add, list, remove."),
     },
     "More": {
-        "tables": Lazy("tables:tables", "Tables of a fleet of arrays, without Spark."),
+        "ls": Lazy("fleet:list_", "The arrays and groups below a place."),
+        "sql": Lazy("fleet:sql", "Ask the tables of all arrays below a place."),
+        "tables": Lazy("pipeline:tables", "Tables of a fleet of arrays, without Spark."),
         "report": Lazy("pages:report", "A page on a whole fleet, that works offline."),
         "pipeline": Lazy("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
         "conformance": Lazy("files:conformance", "Check any reader of the format."),
+        "config": Lazy("profile:config", "Your profile: storage options and keys by prefix."),
         "guide": Lazy("demo:guide", "Guides to all this, by topic."),
         "demo": Lazy("demo:demo", "Make a sample array and dataset, and walk through all this."),
     },
@@ -109,8 +117,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in _ALL or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        near = difflib.get_close_matches(name, _ALL, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, _ALL) or "; chronotile --help lists all commands"
         raise click.UsageError(f"expected a command, found {name!r}{hint}", ctx)
 
     def format_commands(
@@ -160,9 +167,12 @@ Completion of commands and options in the shell:
 def chronotile(ctx: click.Context) -> None:
     """Read, explain and look after the commit log of TileDB arrays, without the engine.
 
-    ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. A time is in ms since the
-    epoch, ISO-8601 (UTC, unless it says otherwise), now, or a time ago: 30m, 2h, 3d, yesterday.
-    Times are printed in UTC; --local prints local time. Each command takes --json and --help.
+    ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. TIME is in ms since the epoch,
+    ISO-8601 (UTC, unless it says otherwise), a tag, now, or a time ago: 30m, 2h, 3d, yesterday.
+    Times are printed in UTC; --local prints local time. NAME is any part of the name of a commit
+    that no other has; ID is that of an operation. The quarantine is a folder inside the array: it
+    keeps files that a change took out, until undo puts them back. Each command takes --json and
+    --help.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -207,8 +217,19 @@ def _call(arguments: list[str]) -> Any:
         raise click.Abort from cause
 
 
+def _leave() -> None:
+    # DuckDB complains of objects that nobody collected.
+    if "duckdb" not in sys.modules:
+        gc.freeze()
+
+
 def run() -> NoReturn:
     """Run the command of this process."""
+    # NumPy's library for matrices, which nothing here needs, starts a thread for each core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Looking for cycles, above all at the end, takes a fifth of a short command's time.
+    gc.set_threshold(100_000)
+    atexit.register(_leave)
     # Without a standard output, as after `>&-`, the next file that is opened would take its place.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  (until the end)
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115  (as above)

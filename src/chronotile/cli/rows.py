@@ -17,6 +17,7 @@ import click
 
 from chronotile.cli.options import (
     MOMENT,
+    Known,
     access_options,
     array_argument,
     command,
@@ -27,19 +28,31 @@ from chronotile.cli.options import (
     window_options,
     wrong_call,
 )
+from chronotile.format.timestamps import Ends, time_text
+from chronotile.show.output import (
+    Answer,
+    Text,
+    count_text,
+    emit,
+    place_text,
+    plain_table,
+    progress,
+    window_text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
     from chronotile.cli.options import Access
-    from chronotile.format.timestamps import Ends
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
 SHOWN = 1000
 """Rows that a table shows if no limit is given; the other formats give all."""
+COUNTED = 100_000
+"""Rows that are counted beyond those that a table shows."""
 SUFFIXES = {
     ".csv": "csv",
     ".jsonl": "jsonl",
@@ -63,6 +76,16 @@ class RowsToPrint(NamedTuple):
     notes: tuple[str, ...] = ()
     heading: str | None = None
     """A line above the table."""
+    summary: tuple[str, Mapping[str, Any]] | None = None
+    """What is in the rows, for people and for programs."""
+    times: tuple[str, ...] = ()
+    """Columns of ms, each with a real time behind it."""
+    heads: int = 0
+    """Columns before the fields of the array: a table leaves out those that are empty."""
+    word: str = "row"
+    """What one row is."""
+    is_count: bool = False
+    """Whether only the number of rows is asked for."""
 
 
 def row_options(function: F) -> F:
@@ -72,13 +95,18 @@ def row_options(function: F) -> F:
         "--format",
         "form",
         type=click.Choice(FORMATS),
-        help="How to write the rows: a table, unless it goes into a file.",
+        help="How to write the rows (default: a table, or by the ending of the file).",
     )
     @click.option(
         "-n", "--limit", metavar="N", type=click.IntRange(0), help="At most this many rows."
     )
     @click.option(
-        "-o", "--out", "output", metavar="FILE", type=click.Path(dir_okay=False), help="A file."
+        "-o",
+        "--out",
+        "output",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Write to this file.",
     )
     @json_option
     @functools.wraps(function)
@@ -98,13 +126,16 @@ def row_options(function: F) -> F:
         found: RowsToPrint = function(*args, **rest)
         for note in found.notes:
             say(f"note: {note}")
-        batches = _watched(found.batches, limit)
-        if as_json:
-            _emit_json(found, batches)
+        if found.is_count:
+            count = sum(map(len, _watched(found.batches, limit)))
+            emit(Answer({"count": count}, [str(count)]), as_json=as_json)
+        elif as_json:
+            _emit_json(found, _watched(found.batches, limit))
         elif chosen == "table":
-            _emit_table(found, batches, limit)
+            parts = _table_parts(found, _watched(found.batches, None), limit)
+            emit(Answer(None, parts), as_json=False)
         else:
-            _write(found, batches, chosen, output)
+            _write(found, _watched(found.batches, limit), chosen, output)
         return 0
 
     return call  # type: ignore[return-value]  # the same to click, which passes names
@@ -117,7 +148,6 @@ def _by_name(output: str | None) -> str:
 
 
 def _watched(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    from chronotile.show.output import progress
     from chronotile.show.row_formats import limited
 
     with progress("reading rows, in batches") as step:
@@ -127,44 +157,86 @@ def _watched(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 
 def _emit_json(found: RowsToPrint, batches: Iterable[pa.RecordBatch]) -> None:
-    from chronotile.show.output import emit
     from chronotile.show.row_formats import plain_rows
 
-    class Document:
-        def to_json(self) -> Any:
-            rows = [row for batch in batches for row in plain_rows(batch)]
-            return {"rows": rows, "notes": list(found.notes)}
-
-        def to_text(self) -> Iterable[str]:
-            return ()
-
-    emit(Document(), as_json=True)
+    rows = [row for batch in batches for row in plain_rows(batch)]
+    summary = {} if found.summary is None else {"summary": found.summary[1]}
+    emit(Answer({"rows": rows, "notes": list(found.notes)} | summary, ()), as_json=True)
 
 
-def _emit_table(found: RowsToPrint, batches: Iterable[pa.RecordBatch], limit: int | None) -> None:
-    from chronotile.show.output import Text, count_text, emit, plain_table
-    from chronotile.show.row_formats import limited, text_rows
+def _table_parts(
+    found: RowsToPrint, batches: Iterable[pa.RecordBatch], limit: int | None
+) -> Iterator[Any]:
+    if found.heading:
+        yield Text(found.heading, "bold")
+    if found.summary is not None:
+        yield found.summary[0]
+    rows: list[list[str]] = []
+    count, most = 0, SHOWN if limit is None else limit
+    for batch in batches:
+        rows += _text_rows(found, batch.slice(0, max(most - len(rows), 0)))
+        count += len(batch)
+        if count > most + COUNTED:
+            break
+    if rows or found.summary is None:
+        yield _table(found, rows)
+    yield Text(_counted(len(rows), count, limit, found.word), "dim")
 
-    class Shown:
-        def to_json(self) -> Any:
-            return None
 
-        def to_text(self) -> Iterator[Any]:
-            if found.heading:
-                yield Text(found.heading, "bold")
-            table, count = plain_table(*found.schema.names), 0
-            most = SHOWN if limit is None else limit
-            for batch in limited(batches, most + 1):
-                for row in text_rows(batch):
-                    count += 1
-                    if count <= most:
-                        table.add_row(*row)
-            yield table
-            more = count > most
-            words = f"the first {most:,} rows" if more else count_text(count, "row")
-            yield Text(f"{words}; --format or -o gives all" if more else words, "dim")
+def _text_rows(found: RowsToPrint, batch: pa.RecordBatch) -> list[list[str]]:
+    """Write rows for people: a moment in ms has its time beside it."""
+    from chronotile.show.row_formats import text_rows
 
-    emit(Shown(), as_json=False)
+    names = batch.schema.names
+    rows = [*text_rows(batch)]
+    for name in found.times:
+        at, ms = names.index(name) + 1, batch.column(name).to_pylist()
+        for row, moment in zip(rows, ms, strict=True):
+            row[at] = "NULL" if moment is None else time_text(moment)
+    return rows
+
+
+def _table(found: RowsToPrint, rows: list[list[str]]) -> Any:
+    """Lay rows out; values that a change has set have a star, and empty heads are left out."""
+    names = found.schema.names
+    kept = [
+        at
+        for at in range(len(names))
+        if at >= found.heads or any(row[at] != "NULL" for row in rows)
+    ]
+    if found.times == ("t1", "t2"):
+        first, last = names.index("t1"), names.index("t2")
+        if all(row[first] == row[last] for row in rows):  # nothing was merged over a time
+            kept = [at for at in kept if at not in (first, first + 1)]
+    words = {"t": "ms", "t_time": "time", "t2": "ms", "t2_time": "time"} if found.times else {}
+    if "t1" in [names[at] for at in kept]:
+        words = {}
+    table = plain_table(*(words.get(names[at], names[at]) for at in kept))
+    for row, above in zip(rows, [None, *rows], strict=False):
+        is_after = "update_after" in row[: found.heads]
+        cells: list[Any] = []
+        for at in kept:
+            if at < found.heads:
+                cells.append("" if row[at] == "NULL" else row[at])
+            elif is_after and above is not None and row[at] != above[at]:
+                cells.append(Text(f"*{row[at]}", "bold yellow"))
+            else:
+                cells.append(row[at])
+        table.add_row(*cells)
+    return table
+
+
+def _counted(shown: int, count: int, limit: int | None, word: str = "row") -> str:
+    """Say how many rows there are, and how many of them are shown.
+
+    >>> _counted(5, 1011, 5), _counted(3, 3, None)
+    ('5 of 1,011 rows', '3 rows')
+    """
+    if count <= shown:
+        return count_text(count, word)
+    least = "more than " if count > shown + COUNTED else ""
+    all_ = "" if limit is not None else "; --format or -o gives all"
+    return f"{shown:,} of {least}{count:,} {word}s{all_}"
 
 
 def _write(
@@ -184,21 +256,37 @@ def _write(
         count = writer(form)(found.schema, batches, out, escaped=escaped)
         out.flush()
     if output is not None:
-        from chronotile.show.output import count_text
-
         say(f"{count_text(count, 'row')} in {output}")
 
 
 @command(epilog="\b\nExample:\n  chronotile rows demo/array --where 'amount > 3' --limit 10")
 @array_argument
 @window_options
-@click.option("--where", metavar="P", help="Only rows that satisfy this predicate.")
-@click.option("--fields", metavar="A,B", help="Only these dimensions and attributes.")
 @click.option(
-    "--removed-by", metavar="NAME", help="What this delete or update took, as it was before."
+    "--where", metavar="P", type=Known("field"), help="Only rows that satisfy this predicate."
 )
 @click.option(
-    "--values", metavar="FIELD=VALUE", multiple=True, help="With --removed-by: only such rows."
+    "--fields", metavar="A,B", type=Known("field"), help="Only these dimensions and attributes."
+)
+@click.option(
+    "--order-by",
+    metavar="A,B",
+    type=Known("field"),
+    help="Sort by these fields, such as 'amount desc,id'; all rows have to fit into memory.",
+)
+@click.option("--count", is_flag=True, help="Print the number of rows alone.")
+@click.option(
+    "--removed-by",
+    metavar="NAME",
+    type=Known("commit"),
+    help="Show the rows that this delete or update removed, with their old values.",
+)
+@click.option(
+    "--values",
+    metavar="FIELD=VALUE",
+    multiple=True,
+    type=Known("field="),
+    help="With --removed-by: only rows with this value.",
 )
 @member_option
 @access_options
@@ -208,6 +296,8 @@ def rows(
     window: Ends,
     where: str | None,
     fields: str | None,
+    order_by: str | None,
+    count: bool,
     removed_by: str | None,
     values: tuple[str, ...],
     member: dict[str, Any],
@@ -218,8 +308,6 @@ def rows(
     The engine hides the rows of an update; here they have the values that the update sets. Of a
     group: the rows of every array in it. Needs the engine: pip install 'chronotile[engine]'.
     """
-    from chronotile.show.output import place_text, window_text
-
     place = access.open(array, member)
     if removed_by is not None:
         if where is not None or fields is not None:
@@ -227,13 +315,28 @@ def rows(
         found = place.removed_reader(removed_by, values, **member)
         word = "changed" if found.change.is_update else "removed"
         heading = f"{place_text(found.at.log.array)}, rows that {found.change.name} {word}"
-        return RowsToPrint(found.schema, found.batches(), (), heading)
+        batches = _ordered(found, order_by)
+        return RowsToPrint(found.schema, batches, (), heading, is_count=count)
     if values:
         raise wrong_call("--values: expected --removed-by with it")
-    chosen = None if fields is None else [name.strip() for name in fields.split(",")]
-    reader = place.row_reader(*window, where=where, fields=chosen, **member)
+    reader = place.row_reader(*window, where=where, fields=_names(fields), **member)
     heading = f"{place_text(place.uri)}, rows at {window_text(reader.start, reader.end)}"
-    return RowsToPrint(reader.schema, reader.batches(), reader.notes, heading)
+    batches = _ordered(reader, order_by)
+    return RowsToPrint(reader.schema, batches, reader.notes, heading, is_count=count)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def _ordered(reader: Any, order_by: str | None) -> Iterable[pa.RecordBatch]:
+    from chronotile.rows.read_rows import in_order
+
+    order = _names(order_by)
+    batches: Iterable[pa.RecordBatch] = (
+        reader.batches() if order is None else in_order(reader.table(), order).to_batches()
+    )
+    return batches
 
 
 @command(epilog="\b\nExample:\n  chronotile diff demo/array yesterday now --rows")
@@ -254,17 +357,29 @@ def diff(
 ) -> RowsToPrint:
     """Show what an open of ARRAY at T2 sees that one at T1 does not, and the reverse.
 
-    Rows that are the same at both moments are left out, whatever happened in between.
+    A summary comes first. Rows that are the same at both moments are left out, whatever happened in
+    between; of a row that changed, both versions follow each other, with a star at each new value.
     """
-    from chronotile.show.output import place_text, window_text
+    from chronotile.rows.diff import summarize, summary_words
+    from chronotile.rows.read_rows import notes_of
 
     if member and not rows:
         raise wrong_call("--member: expected --rows with it")
     place = access.open(array, member)
     first, last = place.moment(t1, "T1"), place.moment(t2, "T2")
-    table, notes = place.diff_with_notes(first, last, rows=rows, **member)
+    table = place.diff(first, last, rows=rows, **member)
     heading = f"{place_text(place.uri)}, what changed in {window_text(first, last)}"
-    return RowsToPrint(table.schema, table.to_batches(), notes, heading)
+    counts = summarize(table, rows=rows)
+    return RowsToPrint(
+        table.schema,
+        table.to_batches(),
+        notes_of(table),
+        heading,
+        summary=(summary_words(counts), counts),
+        times=("t",) if rows else ("t1", "t2"),
+        heads=table.column_names.index("t_time") + 1 if rows else table.num_columns,
+        word="row" if rows else "change",
+    )
 
 
 @command(epilog="\b\nExample:\n  chronotile blame demo/array --row id=7")
@@ -274,8 +389,9 @@ def diff(
     "row",
     metavar="FIELD=VALUE",
     multiple=True,
+    type=Known("field="),
     required=True,
-    help="What the row holds: where it is, or a value that it once had. Again for more fields.",
+    help="A dimension value, or any value that the row has or had; again for more fields.",
 )
 @member_option
 @access_options
@@ -286,9 +402,11 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
     A row that was removed is shown as it was before, any other as it was after. Of a group: in
     every array that has the fields. Needs the engine: pip install 'chronotile[engine]'.
     """
-    from chronotile.show.output import place_text
+    from chronotile.rows.read_rows import notes_of
 
     place = access.open(array, member)
-    table, notes = place.blame_with_notes(row, **member)
+    table = place.blame(row, **member)
+    notes = notes_of(table)
     heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"
-    return RowsToPrint(table.schema, table.to_batches(), notes, heading)
+    heads = table.column_names.index("t_time") + 1
+    return RowsToPrint(table.schema, table.to_batches(), notes, heading, times=("t",), heads=heads)

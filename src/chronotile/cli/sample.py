@@ -20,6 +20,10 @@ FIRST_DELETE = "2024-05-03T17:30"
 """When a delete took more rows than its author meant."""
 UPDATE = "2024-05-09T11:00"
 LAST_WRITE = "2024-05-16T09:00"
+BEFORE_DELETE = "2024-05-03T17:29"
+BEFORE_LOSS = "2024-06-04T14:00"
+"""An hour before a delete of the dataset took rows with NULL."""
+AFTER_LOSS = "2024-06-04T16:00"
 
 
 class Sample(NamedTuple):

@@ -139,3 +139,67 @@ def test_applied_updates_are_told_and_can_be_planned_first(
     key = lambda row: row["id"]  # noqa: E731 - said twice in one line
     assert sorted(after, key=key) == sorted(before, key=key)
     assert "nothing to do" in said(capsys, "apply", array)
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ("id in (1, 2, 3) and not id == 2", 2),
+        ("id not in (1, 2)", 203),
+        ("amount is null", 18),
+        ("amount is not null", 187),
+        ("not (amount is null or id in [1, 2, 3])", 184),
+    ],
+)
+def test_rows_are_counted(
+    where: str, count: int, array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, "rows", array, "--where", where, "--count") == f"{count}\n"
+    document = json.loads(said(capsys, "rows", array, "--where", where, "--count", "--json"))
+    assert document == {"count": count}
+
+
+def test_a_limit_says_how_many_rows_there_are(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(capsys, "rows", array, "-n", "5").splitlines()
+    assert len(lines) == 8, "a heading, names, five rows, and how many there are"
+    assert lines[-1] == "5 of 205 rows"
+
+
+def test_rows_come_in_the_order_that_is_asked_for(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ordered = ("rows", array, "--order-by", "region, amount desc", "--json")
+    rows = json.loads(said(capsys, *ordered))["rows"]
+    keys = [(r["region"], r["amount"] is None, -(r["amount"] or 0)) for r in rows]
+    assert keys == sorted(keys)
+    assert len(rows) == 205
+    assert main(["rows", array, "--order-by", "amuont"]) == 2
+    assert "did you mean amount?" in capsys.readouterr().err
+
+
+def test_a_difference_begins_with_a_summary_and_marks_what_changed(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    day = ("2024-05-09", "2024-05-10")
+    _, summary, head, before, after, count = said(
+        capsys, "diff", array, *day, "--rows"
+    ).splitlines()
+    assert summary == "1 row updated (region in 1)"
+    assert head.split()[:4] == ["change", "commit", "ms", "time"]
+    assert "2024-05-09 11:00:00.000 UTC" in before
+    assert (before.split()[0], after.split()[0]) == ("update_before", "update_after")
+    assert (before.split()[-1], after.split()[-1], count) == ("south", "*north", "2 rows")
+    document = json.loads(said(capsys, "diff", array, *day, "--rows", "--json"))
+    assert document["summary"] == {
+        "insert": 0,
+        "delete": 0,
+        "update": 1,
+        "fields": {"region": 1},
+    }
+    assert document["rows"][0]["t_time"] == "2024-05-09T11:00:00.000Z"
+    _, summary, *_ = said(capsys, "diff", array, "2024-05-05", "2024-05-10").splitlines()
+    assert summary == "added: 1 fragment (40 cells, 4.6 kB), 1 update"
+    *_, summary = said(capsys, "diff", array, "1", "2").splitlines()
+    assert summary == "0 changes"

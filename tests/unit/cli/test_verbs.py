@@ -12,7 +12,18 @@ from chronotile.cli.options import OLDER, SharedOption
 from chronotile.cli.program import _ALL, chronotile
 from chronotile.handle import How
 
-ELSEWHERE = {"show", "tables", "report", "pipeline", "conformance", "guide", "demo"}
+ELSEWHERE = {
+    "show",
+    "ls",
+    "sql",
+    "tables",
+    "report",
+    "pipeline",
+    "conformance",
+    "config",
+    "guide",
+    "demo",
+}
 """Commands on a file, on a fleet, or on nothing."""
 OF_GROUPS = {"members", "moments"}
 METHODS = {
@@ -27,14 +38,16 @@ PRINTED = {
     "log": {"limit", "oneline", "reverse", "follow", "every", "cells", "commits", "undone"},
     "visible": {"cells"},
     "fragments": {"whole_names"},
-    "rows": {"form", "limit", "output", "removed_by", "values"},
+    "rows": {"form", "limit", "output", "removed_by", "values", "count"},
     "diff": {"form", "limit", "output"},
     "blame": {"form", "limit", "output"},
     "usage": {"output"},
-    "check": {"severity", "fail_on"},
+    "check": {"severity", "fail_on", "fix", "yes"},
     "members": {"no_size"},
     "moments": {"limit"},
     "operations": {"id_"},
+    "erase": {"yes", "output"},
+    "replicate": {"follow", "every"},
 }
 """Options that decide how an answer is printed, or that lead to another method."""
 NAMED = {"output": "out", "id_": "operation"}

@@ -1,0 +1,77 @@
+"""`check --fix`: what its hints say and loses nothing, as operations that can be undone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import chronotile as ct
+from chronotile.cli import sample
+from chronotile.cli.program import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def codes(capsys: pytest.CaptureFixture[str], array: Path, *more: str) -> set[str]:
+    main(["check", str(array), "--json", *more])
+    return {found["code"] for found in json.loads(capsys.readouterr().out)}
+
+
+def contents(array: Path) -> dict[str, bytes]:
+    """Every file of an array but our own."""
+    files = (
+        path for path in array.rglob("*") if path.is_file() and "__chronotile" not in str(path)
+    )
+    return {str(path.relative_to(array)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def array(tmp_path: Path) -> Path:
+    """An array with an update, and with a commit file that keeps the engine from opening it."""
+    made = sample.unpack(tmp_path).array
+    (made / "__commits" / "__1_1_no-name.wrt").write_bytes(b"")
+    return made
+
+
+def test_what_can_be_mended_is_mended_and_can_be_undone(
+    array: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, found = contents(array), codes(capsys, array)
+    assert {"name-malformed", "update-deletes", "fragment-without-commit"} <= found
+    left = codes(capsys, array, "--fix", "--yes")
+    assert not left & {"name-malformed", "update-deletes"}
+    assert "fragment-without-commit" in left, (
+        "a vacuum removes files, and is nobody's but the user's"
+    )
+    made = ct.open(str(array)).operations().to_pylist()
+    assert [one["command"] for one in reversed(made)][:2] == ["repair", "apply"]
+    assert "check --fix: name-malformed" in made[-1]["message"]
+    for one in made:
+        ct.open(str(array)).undo(one["id"])
+    assert contents(array) == before
+
+
+def test_a_terminal_is_asked_and_a_script_must_say_yes(
+    array: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(array)
+    assert main(["check", str(array), "--fix"]) == 2
+    assert "--yes" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: False)
+    assert main(["check", str(array), "--fix"]) == 1
+    err = capsys.readouterr().err
+    assert f"chronotile repair {array}, for name-malformed: " in err
+    assert err.endswith("nothing was changed\n")
+    assert contents(array) == before
+
+
+def test_a_sound_array_needs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stations = sample.unpack(tmp_path).dataset / "stations"
+    assert main(["check", str(stations), "--fix", "--yes"]) == 0
+    assert "nothing that check can mend without a loss" in capsys.readouterr().err
+    assert not (stations / "__chronotile").exists()
