@@ -6,25 +6,31 @@ BIN     := $(VENV)/bin
 BUILD   := ksy/_build
 READY   := $(VENV)/.ready
 READYJS := $(BUILD)/node_modules/.ready
+LIGHT   := $(VENV)/.light
 NODE     = $(shell .ci/find-node $(BIN))
 COMPILE  = $(NODE) $(BUILD)/compile.mjs
 RUN      = PYTHONPATH=tests $(BIN)/python -m
 WORKERS ?= 3
+# Tests sync every file that they write, which takes a disk as long as all the rest: memory, where 4 GB of it are free.
+SCRATCH  = $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 ] 2>/dev/null \
+  && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
+# A version of Spark beside the one that is installed.
+SPARK    = ([ -d build/spark-$(1)/pyspark ] || $(BIN)/pip install -q --target build/spark-$(1) --no-deps "pyspark==$(1).*")
 
 # Some machines forbid Python to keep what it compiles: then each of hundreds of processes compiles anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test ksy check-ksy languages sample corpus lint type unit attack fuzz oracle walk-back bench bench-spark connect clean
+.PHONY: help install demo test ksy check-ksy languages sample corpus lint type unit attack fuzz oracle walk-back compact-oracle erase-oracle replicate-race gcs upstream-tests soma bench bench-spark connect spark-versions jars clean
 
 ##@ Start
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY) $(READYJS) ## Make .venv with all extras and tools, and the Kaitai compiler
 
-demo: install ## Put a sample array and dataset into demo/ and walk through every command on it
+demo: $(LIGHT) ## Put a sample array and dataset into demo/ and walk through the commands on it
 	@$(BIN)/chronotile demo
 
 test: install ## Run every check that CI runs
@@ -61,7 +67,8 @@ type: install ## Check the types
 	@$(BIN)/mypy
 
 unit: install ## Run the tests
-	@CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --no-loadscope-reorder --max-worker-restart 0
+	@scratch=$$(mktemp -d -p $(SCRATCH)) && trap 'rm -rf "$$scratch"' EXIT && \
+	  TMPDIR=$$scratch CHRONOTILE_NODE="$(NODE)" $(BIN)/pytest -q -n $(WORKERS) --no-loadscope-reorder --max-worker-restart 0
 
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
 	@$(RUN) bench.bench_spark
@@ -74,12 +81,46 @@ connect: install ## Run the pipeline on a server of Spark Connect, whose client 
 	  grpcio grpcio-status googleapis-common-protos protobuf zstandard
 	@PYTHONPATH=tests:build/connect $(BIN)/python -m bench.connect
 
+spark-versions: install ## Run the tests on Spark with Spark 4.0, 4.1 and 4.2 (VERSIONS=4.0), which come into build/
+	@for version in $(or $(VERSIONS),4.0 4.1 4.2); do $(call SPARK,$$version) && echo "Spark $$version" && \
+	  PYTHONPATH=build/spark-$$version $(BIN)/pytest -q -p no:cacheprovider -p no:unraisableexception tests/spark || exit 1; done
+
+jars: install ## Hold the tables to the jars of Delta, Iceberg and hadoop-aws, from Maven Central (1 GB)
+	@$(call SPARK,4.1) && PYTHONPATH=tests:build/spark-4.1 $(BIN)/python -m bench.jars build/jars
+
 oracle: install ## Compare 20,000 windows of random histories with the engine, and 20,000 of restored ones
 	@$(RUN) bench.oracle --windows 20000
 	@$(RUN) bench.restore_oracle --windows 20000
 
+replicate-race: install ## Race the engine and a killed replicator, on a disk and on S3, for SECONDS (60) each
+	@$(RUN) bench.replicate_race --seconds $(or $(SECONDS),60)
+
+gcs: install ## Hold the storage of Google to the checks of Azure's, by fake-gcs-server from Go modules
+	@[ -x build/gcs/fake-gcs-server ] || \
+	  GOBIN=$(abspath build/gcs) go install github.com/fsouza/fake-gcs-server@v1.56.1
+	@CHRONOTILE_NODE="$(NODE)" CHRONOTILE_GCS=build/gcs/fake-gcs-server \
+	  $(BIN)/pytest -q -p no:cacheprovider tests/unit/storage/test_clouds.py
+
 walk-back: install ## Undo 2,000 random sequences of changes all the way, some of them killed (SEQUENCES=n)
 	@$(RUN) bench.walk_back --sequences $(or $(SEQUENCES),2000)
+
+compact-oracle: install ## Compact 300 random arrays and the corpus, judged by the engine; kill it at every step (SEED=n)
+	@$(RUN) bench.compact_oracle --histories 300 --seed $(or $(SEED),0)
+	@CHRONOTILE_KILLS=1000 $(BIN)/pytest -q -p no:cacheprovider tests/faults/test_compact_crash.py
+
+erase-oracle: install ## Erase a text from 200 random arrays, and look for it; kill it at every step (SEQUENCES=n)
+	@$(RUN) bench.erase_oracle --sequences $(or $(SEQUENCES),200)
+	@$(RUN) bench.erase_oracle --sequences 10 --s3
+	@CHRONOTILE_KILLS=1000 $(BIN)/pytest -q -p no:cacheprovider tests/faults/test_erase_crash.py
+
+upstream-tests: install ## Run the tests of TileDB-Py, with a change and its undo before each read
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group upstream
+	@$(RUN) bench.upstream_tests
+
+soma: install ## Break off a load of tiledbsoma, take it back and repeat it (tiledbsoma comes into build/soma)
+	@[ -d build/soma ] || $(BIN)/python -m venv build/soma
+	@build/soma/bin/pip install -q --disable-pip-version-check -e . 'tiledbsoma==2.3.0' 'tiledb==0.36.1'
+	@PYTHONPATH=tests build/soma/bin/python -W ignore -m bench.soma_load
 
 attack: install ## Damage 2,000 arrays in random ways, and hold check, repair and vacuum to the engine
 	@$(RUN) bench.attack --arrays 2000
@@ -96,6 +137,11 @@ bench: install ## Measure speed and memory side by side with the engine; PART=fi
 clean: ## Remove what the targets made
 	@rm -rf $(VENV) $(BUILD)/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis dist demo
 	@find src tests generated -name __pycache__ -prune -exec rm -rf {} +
+
+# What the demo needs and no more; a whole installation has it too.
+$(LIGHT): pyproject.toml .ci/constraints.txt .ci/install
+	@[ -e $(READY) ] || .ci/install $(PYTHON) $(VENV) light
+	@touch $@
 
 $(READY): pyproject.toml .ci/constraints.txt .ci/install
 	@.ci/install $(PYTHON) $(VENV)

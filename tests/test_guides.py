@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -9,22 +10,27 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 
+import chronotile as ct
 from chronotile.cli import main, sample
-from chronotile.cli.demo import Guide, Topics, read_guides, title_of
+from chronotile.cli.demo import Guide, read_guides, title_of
 from chronotile.cli.program import _ALL, chronotile
 from chronotile.fleet.policy import read_policy
+
+if TYPE_CHECKING:
+    from support.servers import FaultProxy, S3Server
 
 ROOT = Path(__file__).parent.parent
 GUIDES = read_guides()
 PAGES = {"README": (ROOT / "README.md").read_text("utf-8"), **GUIDES}
 """Name of a page -> its text."""
 TOPICS = (
-    *("changes", "datasets", "faults", "fleet", "format"),
-    *("maintenance", "rows", "speed", "time-machine"),
+    *("changes", "datasets", "erase", "faults", "fleet", "format", "loads"),
+    *("maintenance", "replicate", "rights", "rows", "side-by-side", "speed", "time-machine"),
 )
 BIN = str(Path(sys.executable).parent)
 ENVIRONMENT = os.environ | {"TZ": "UTC", "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
@@ -143,8 +149,78 @@ def test_a_policy_of_the_guide_can_be_read(tmp_path: Path) -> None:
 
 
 def test_every_fault_is_there() -> None:
-    numbers = re.findall(r"^\| (F\d+) \|", PAGES["faults"], re.MULTILINE)
-    assert numbers == [f"F{number}" for number in range(1, 16)]
+    faults, _, upstream = PAGES["faults"].partition("## Upstream")
+    numbers = re.findall(r"^\| (F\d+) \|", faults, re.MULTILINE)
+    known = {
+        one
+        for row in re.findall(r"^\| (F.*?) \|", upstream, re.MULTILINE)
+        for one in row.split(", ")
+    }
+    assert known == set(numbers)
+    assert numbers == [f"F{number}" for number in range(1, 20)]
+
+
+def test_the_tests_that_a_guide_names_are_there() -> None:
+    for page, text in PAGES.items():
+        for path in re.findall(r"`(tests/[\w/]+\.py)(?:::\w+)?`", text):
+            assert (ROOT / path).exists(), f"{page}: {path}"
+        for name in re.findall(r"`(test_\w+\.py)`", text):
+            assert list((ROOT / "tests").rglob(name)), f"{page}: {name}"
+
+
+RIGHTS = {
+    "log ARRAY": set(),
+    "check ARRAY --deep": set(),
+    "vacuum ARRAY --dry-run": set(),
+    "delete ARRAY --where 'id == 7'": {"__commits"},
+    "tag add ARRAY load": {"__meta"},
+    "clone ARRAY ROOT/trial": {"TARGET"},
+    "restore ROOT/trial --to 2024-05-10": {"__fragments", "__commits", "__schema", "__meta"},
+    "undo ROOT/trial": {"the array"},
+    "apply ARRAY": {"__fragments", "__commits"},
+    "consolidate ARRAY --mode all": {"__commits", "__fragment_meta", "__meta"},
+    "vacuum ARRAY": {"__commits"},
+    "replicate ARRAY ROOT/copy": {"TARGET"},
+}
+"""A command -> the column "write" of its row in the guide."""
+
+
+@pytest.mark.usefixtures("workplace")
+def test_the_rights_of_the_guide_are_those_that_are_used(
+    bucket: str, s3: S3Server, proxy: FaultProxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each request is written down between the command and the server."""
+    told: dict[str, str] = {}
+    for row in re.findall(
+        r"^\| (`.*?) \|\n", PAGES["rights"].partition("## In S3")[0], re.MULTILINE
+    ):
+        names, _, writes, _ = row.split(" | ") if row.count(" | ") == 3 else (*row.split(" | "), "")
+        told |= dict.fromkeys(re.findall(r"`([a-z]+)[^`]*`", names), writes)
+    copied = ct.replicate("demo/array", f"{bucket}/array", target_options=s3.options)
+    assert copied.steps
+    options = [word for pair in proxy.options.items() for word in ("--storage", "=".join(pair))]
+    for command, expected in RIGHTS.items():
+        words = command.replace("ARRAY", f"{bucket}/array").replace("ROOT", bucket)
+        proxy.seen.clear()
+        status = main([*shlex.split(words), *options])
+        printed = capsys.readouterr()
+        assert status == 0 or command.startswith("check"), f"{command}\n{printed.err}"
+        puts = [path for method, path, _ in proxy.seen if method == "PUT"]
+        inside = {path.split("/")[3].partition("?")[0] for path in puts} - {"__chronotile"}
+        removed = {
+            method for method, path, _ in proxy.seen if method == "DELETE" or "?delete" in path
+        }
+        if "--dry-run" not in command:
+            assert expected == (
+                set(re.findall(r"__\w+|TARGET|the array", told[command.split()[0]]))
+            ), command
+        if not expected:
+            assert not puts, command
+            assert not removed, command
+        elif expected & {"TARGET", "the array"}:
+            assert {path.split("/")[2] for path in puts} <= {"trial", "copy", "array"}, command
+        else:
+            assert inside <= expected, (command, inside)
 
 
 def test_specs_of_the_guide_are_there() -> None:
@@ -169,7 +245,8 @@ def test_the_topics_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for topic, text in GUIDES.items():
         assert re.search(rf"^{topic} +{re.escape(title_of(text))}$", listed, re.MULTILINE)
         assert f"](src/chronotile/guides/{topic}.md)" in PAGES["README"]
-    assert [one["topic"] for one in Topics(guides=GUIDES).to_json()] == list(TOPICS)
+    assert main(["guide", "--json"]) == 0
+    assert [one["topic"] for one in json.loads(capsys.readouterr().out)] == list(TOPICS)
 
 
 def test_a_pipe_gets_the_guide_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,7 +259,7 @@ def test_a_terminal_gets_the_guide_laid_out() -> None:
     plain = "\n".join(guide.lines(width=80, colour=False))
     assert "\x1b" not in plain
     assert "| F1 |" not in plain
-    assert "F15" in plain
+    assert "F19" in plain
     assert max(map(len, plain.splitlines())) <= 80
     assert "\x1b[" in "\n".join(guide.lines(width=80, colour=True))
 

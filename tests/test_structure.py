@@ -120,6 +120,12 @@ def test_only_the_door_opens_the_generated_parsers() -> None:
     assert users == {SRC / "format" / "parsers.py"}
 
 
+@pytest.mark.parametrize("head", sorted(SRC.glob("*/__init__.py")), ids=room_of)
+def test_the_head_of_a_room_names_its_modules(head: Path) -> None:
+    words = set(re.findall(r"\w+", ast.get_docstring(ast.parse(head.read_text())) or ""))
+    assert {path.stem for path in head.parent.glob("*.py")} <= words | {"__init__"}
+
+
 def test_kinds_of_files_are_listed_in_one_place() -> None:
     known = {text for kind in kinds.LOG_KINDS for text in (kind, f".{kind}")}
     for path in set(SRC.rglob("*.py")) - {SRC / "format" / "kinds.py"}:
@@ -200,8 +206,23 @@ def loaded_by(code: str) -> set[str]:
 
 @pytest.mark.parametrize("code", ["import chronotile", "import chronotile.log"])
 def test_importing_is_light(code: str) -> None:
-    heavy = {"pyspark", "altair", "vl_convert", "tiledb", "cryptography", "pandas"}
+    heavy = {"pyspark", "vl_convert", "tiledb", "cryptography", "pandas"}
     assert not loaded_by(code) & heavy
+
+
+def test_the_log_of_a_small_array_loads_little(tmp_path: Path) -> None:
+    """Neither Rich nor Arrow's functions: loading them takes longer than reading the log."""
+    from chronotile.cli import sample
+
+    array = sample.unpack(tmp_path).array
+    code = f"import sys; from chronotile.cli import main; main(['log', {str(array)!r}])"
+    report = "print('\\n'.join(sys.modules), file=sys.stderr)"
+    command = [sys.executable, "-c", f"{code}\n{report}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    loaded = set(done.stderr.split())
+    assert "chronotile.log" in loaded
+    assert not loaded & {"rich.console", "pyarrow.compute", "pyarrow.parquet", "tiledb", "duckdb"}
+    assert len([name for name in loaded if name.startswith("chronotile.")]) <= 85
 
 
 def test_no_paths_or_addresses_of_one_machine() -> None:

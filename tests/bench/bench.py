@@ -31,7 +31,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tiledb
-from bench import bench_facts, bench_first_hour, bench_open_cost, bench_rows
+from bench import (
+    bench_compact,
+    bench_facts,
+    bench_first_hour,
+    bench_open_cost,
+    bench_replicate,
+    bench_rows,
+)
 
 import chronotile as ct
 from chronotile.conditions import codec
@@ -162,7 +169,7 @@ def figures(row: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in row.items() if name not in ("work", "aim")}
 
 
-PARTS = ("log", "facts", "open-cost", "first-hour", "rows")
+PARTS = ("log", "facts", "open-cost", "first-hour", "rows", "compact", "replicate")
 """What can be measured by itself."""
 
 
@@ -195,6 +202,10 @@ def run_part(folder: Path, rounds: int, most: int, part: str) -> list[dict[str, 
         bench_first_hour.fleet(folder, say)
     if part == "rows":
         bench_rows.rows(folder, rounds, say)
+    if part == "compact":
+        bench_compact.compact(folder, rounds, say)
+    if part == "replicate":
+        bench_replicate.folder_of_arrays(folder, say)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(f"{part}: peak of its process {peak_mib} MiB", file=sys.stderr, flush=True)
     return rows

@@ -1,9 +1,9 @@
-"""What planning a large fleet costs the driver: part of `make bench-spark`.
+"""What planning and publishing a large fleet cost the driver: part of `make bench-spark`.
 
 In: numbers of arrays, on the command line. Out: seconds and memory on standard output. Makes an
 inventory of so many small arrays, 8 objects each, and plans a run by it, on two cores; no object
 is there, and none is read. The memory is that of the driver's Python process, at its largest, less
-what it had before.
+what it had before. Then it publishes a run of 4,096 buckets, and one in which nothing has changed.
 """
 
 from __future__ import annotations
@@ -59,13 +59,14 @@ def plan(manifest: str) -> None:
     """Plans a run, and prints what it took."""
     from chronotile.fleet.delta_store import Run, open_output
     from chronotile.fleet.options import Options
-    from chronotile.fleet.plan import plan_fleet
-    from chronotile.fleet.session import in_tasks, session
+    from chronotile.fleet.plan import plan_fleet, results_of
+    from chronotile.fleet.session import session
+    from chronotile.fleet.surviving_tasks import run_job
 
     out = f"{Path(manifest).parent}/out"
     with session("local[2]", {"spark.driver.memory": "1g"}) as spark:
         run = Run(output=open_output(out, {}), name="1-bench")
-        in_tasks(spark, [0, 1], lambda *_: "")  # starts workers
+        run_job(spark, str, [0, 1], lambda *_: None, results_of(run))  # starts workers
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began = time.perf_counter()
         made = plan_fleet(spark, Options(inventory=manifest), run, None, lambda *_: None)
@@ -76,6 +77,30 @@ def plan(manifest: str) -> None:
         f"{len(made.shares):,} shares, driver + {grown:.1f} MB",
         flush=True,
     )
+
+
+def publish(out: Path, buckets: int) -> None:
+    """Commits tables of so many buckets, then a run without a change, and prints what that took."""
+    from chronotile.fleet.delta_store import TABLES, DataFile, new_run, open_output
+
+    output = open_output(str(out), {})
+    rows = json.dumps({"numRecords": 1, "minValues": {}, "maxValues": {}, "nullCount": {}})
+    files = [
+        DataFile(table, f"bucket={n}/x.parquet", 1000, n, rows)
+        for table in TABLES
+        for n in range(buckets)
+    ]
+    new_run(output, output.snapshot()).commit(files, frozenset(range(buckets)), buckets)
+    before = sorted(out.rglob("*"))
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        run = new_run(output, output.snapshot())
+        assert run.commit((), frozenset(), buckets) == {}
+        run.end()
+        took.append(time.perf_counter() - began)
+    assert sorted(out.rglob("*")) == before
+    print(f"{buckets:,} buckets, nothing changed: published in {min(took):.2f} s, nothing written")
 
 
 def main() -> None:
@@ -93,6 +118,8 @@ def main() -> None:
             # A process of its own: the largest memory of a process never shrinks.
             command = [sys.executable, "-m", "bench.bench_fleet_plan", "--plan", str(manifest)]
             subprocess.run(command, check=True)
+    with tempfile.TemporaryDirectory(prefix="bench-publish-") as folder:
+        publish(Path(folder, "out"), 4096)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,18 @@ from pathlib import Path
 from support.large_arrays import make_large_array
 
 from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.flat_listing import unlisted_rows
 from chronotile.fleet.options import Options
 from chronotile.fleet.read_share import read_share
-from chronotile.fleet.shares import Share
+from chronotile.fleet.shares import shares
 
 
 def read(array: str) -> None:
     """Read all tables of one array, and print the peak resident memory of this process."""
     began, rows = time.perf_counter(), 0
+    (share,) = shares(unlisted_rows([array]))
     for name in SCHEMAS:
-        rows += sum(len(batch) for batch in read_share(Share((array,)), Options(table=name)))
+        rows += sum(len(batch) for batch in read_share(share, Options(table=name)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{rows:,} rows of {len(SCHEMAS)} tables: {peak:.0f} MB at most, ", end="")
     print(f"{time.perf_counter() - began:.1f} s")

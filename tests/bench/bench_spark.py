@@ -124,7 +124,7 @@ def main() -> None:
                 pool.starmap(make_part, [(str(root), part, chosen.commits) for part in parts])
             print(f"fleet made in {time.perf_counter() - began:.0f} s", flush=True)
         began = time.perf_counter()
-        uris = find_arrays(str(root), weigh=True).uris
+        uris = find_arrays(str(root)).uris
         print(f"{len(uris):,} arrays found in {time.perf_counter() - began:.1f} s", flush=True)
         measure(str(root), uris, folder, chosen.rounds)
     finally:

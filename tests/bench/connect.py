@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from support.fleets import age, make_fleet
+from support.stored_tables import stored
 
 import chronotile as ct
 from chronotile.fleet import plan as fleet_plan
@@ -56,7 +56,7 @@ def main() -> None:
             told = run(spark, job)
             assert told.totals.arrays == ARRAYS, told
             for name in SCHEMAS:
-                assert rows(pq.read_table(out / name), name) == expected[name], name
+                assert rows(stored(out / name), name) == expected[name], name
         assert told.unchanged == ARRAYS, told
         register(spark)
         given = f"table 'arrays', path '{root}'"

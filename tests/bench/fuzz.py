@@ -17,6 +17,7 @@ import atheris
 
 with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from support import condition_spec, footer_spec
+    from support.footers import decode_footer
     from support.handmade_array import encode_fragment_metadata, sample_schema
     from support.spec_files import BY_EXTENSION, corpus_files, fragment_metadata
 
@@ -27,9 +28,8 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
     from chronotile.format.consolidated_footers import read_index
     from chronotile.format.fragment_footer import (
         decode_applied,
-        decode_footer,
         footer_size,
-        schema_name,
+        read_head,
     )
     from chronotile.format.fragment_metadata import (
         decode_bounds,
@@ -95,7 +95,7 @@ def _name(data: bytes) -> None:
 
 def _footer(data: bytes) -> None:
     length = footer_size(data, len(data), 22, None, "fuzz")
-    schema_name(data[-length:], 22, "fuzz")
+    read_head(data[-length:], "fuzz")
     footer = decode_footer(data[-length:], sample_schema(), "fuzz")
     FragmentMeasure(sample_schema()).measure(footer, "fuzz")
 

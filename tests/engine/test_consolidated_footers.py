@@ -10,13 +10,13 @@ import tiledb
 from support.corpus_cases import CASES
 from support.engine_answers import answers
 from support.engine_arrays import EngineArray
+from support.footers import consolidated_footers
 from support.histories import History
 
 import chronotile as ct
 from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.commit_files import rank
-from chronotile.format.consolidated_footers import consolidated_footers
 from chronotile.format.names import parse_name
 
 if TYPE_CHECKING:

@@ -351,12 +351,14 @@ def test_a_fragment_that_cannot_be_opened_is_said() -> None:
 
 def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     """Lists of the metadata are compared with the footer, and with the files."""
-    from chronotile.check.deep import Layout, check_file
+    from array import array
+
+    from chronotile.check.deep import CellFileLayout, check_file
     from chronotile.errors import BadFileError
     from chronotile.format.datatypes import Datatype
     from chronotile.format.filters import Pipeline
     from chronotile.format.fragment_footer import CellFile
-    from chronotile.format.fragment_metadata import FileTiles, Numbers
+    from chronotile.format.fragment_metadata import FileTiles
     from chronotile.storage.store import open_store
 
     store = open_store(str(tmp_path))
@@ -365,8 +367,8 @@ def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     plain = Pipeline(filters=(), datatype=Datatype.INT8, cell_size=1, version=22)
 
     def problem(offsets: list[int], tiles: int = 2, cells: int = 4, size: int = 48) -> str | None:
-        numbers = Numbers(np.array(offsets, "<u8").tobytes())
-        layout = Layout(
+        numbers = array("Q", offsets)
+        layout = CellFileLayout(
             tiles=FileTiles(CellFile("a", "data", "a0.tdb", size), numbers, None),
             pipeline=plain,
             num_tiles=tiles,

@@ -264,7 +264,7 @@ def test_f8_a_dropped_field(array: EngineArray) -> None:
     (item,) = found(array, "delete-dropped-field")
     assert item.severity == "error"
     report = repair(array.uri)
-    assert any("comes back" in note for note in report.notes)
+    assert any("become visible again" in note for note in report.notes)
     assert count(array) == 2
     assert found(array, "delete-dropped-field") == []
 
@@ -309,7 +309,7 @@ def test_f9_what_cannot_be_told_is_told(array: EngineArray) -> None:
     path.write_bytes(data[: data.index(b"__commits/__20_") + 13])
     report = repair(array.uri)
     assert [item.code for item in report.findings] == ["con-truncated"]
-    assert "2 fit" in report.findings[0].message
+    assert "2 commits begin so" in report.findings[0].message
     assert path.exists()
     with pytest.raises(RefusedError):
         vacuum(array.uri, whole_orphans=True, orphans_age_ms=0)
@@ -374,7 +374,7 @@ def test_f11_an_update_deletes(array: EngineArray) -> None:
     with pytest.raises(RefusedError, match="--experimental"):
         write_update(array.uri, "a == 2", {"a": 777})
     report = write_update(array.uri, "a == 2", ["a=777"], timestamp=20, experimental=True)
-    assert any("takes an update for a delete" in note for note in report.notes)
+    assert any("treats an update as a delete" in note for note in report.notes)
     assert count(array) == 2
     array.commit(25, "a == 3", a=778)
     assert count(array) == 1

@@ -141,7 +141,7 @@ def test_what_cannot_be_read_is_null(tmp_path: Path) -> None:
 
 
 def raws(log: Log) -> list[RawFooter]:
-    reader = FooterReader(log.storage, log.history)
+    reader = FooterReader(log.store, log.history)
     names = [row["name"] for row in log.fragments().to_pylist()]
     return [raw for _, raw in reader.read_raw(names) if isinstance(raw, RawFooter)]
 
@@ -155,7 +155,7 @@ def test_columns_say_what_the_decoder_says(tmp_path: Path) -> None:
     schema = log.history.schemas[0].schema
     assert schema is not None
     layout, measure = FooterLayout(schema), FragmentMeasure(schema)
-    layout_of = FooterReader(log.storage, log.history).layout_of
+    layout_of = FooterReader(log.store, log.history).layout_of
     footers = [raw.raw for raw in raws(log)]
     chance = random.Random(7)
     for _ in range(60):
@@ -191,7 +191,7 @@ def test_a_meta_saves_all_but_the_sizes(tmp_path: Path) -> None:
     assert set(after["metadata"].to_pylist()) == {"consolidated"}
     assert after.drop_columns(["metadata"]).equals(before.drop_columns(["metadata"]))
     steps: list[tuple[str, str]] = []
-    store = log.storage.watched(lambda what, path: steps.append((what, path)))
+    store = log.store.watched(lambda what, path: steps.append((what, path)))
     assert read_facts(store, log.history).equals(after.select(FACTS.names))
     sizes = {row["name"]: 0 for row in after.to_pylist()}
     assert sum(path.endswith(".meta") for what, path in steps if what == "read") == 1
@@ -212,8 +212,8 @@ def test_a_linked_fragment_is_not_followed_even_with_a_meta(tmp_path: Path) -> N
     log = ct.open_log(array.uri)
     words = log.fragments()["metadata"].to_pylist()
     assert words == [None, *["consolidated"] * 4]
-    watched = log.storage.watched(lambda *_: None)
-    assert read_facts(watched, log.history).equals(read_facts(log.storage, log.history))
+    watched = log.store.watched(lambda *_: None)
+    assert read_facts(watched, log.history).equals(read_facts(log.store, log.history))
 
 
 def test_a_fragment_is_asked_for_alone(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_rows_of_a_diff_turn_one_moment_of_a_group_into_the_other(
 ) -> None:
     found = state(group, first)
     for row in ct.diff(str(group), first, last, rows=True).to_pylist():
-        change = row.pop("change")
+        change, _ = row.pop("change"), row.pop("t_time")
         assert (row.pop("commit") is None) == (row.pop("t") is None) == (row["member"] == "two"
                                                                         and last > 14)  # fmt: skip
         found[repr(_known(row))] += 1 if change in ("insert", "update_after") else -1

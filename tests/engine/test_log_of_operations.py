@@ -12,7 +12,15 @@ from support.groups import member, put_list
 import chronotile as ct
 from chronotile.array import Array
 from chronotile.cli.program import main
+from chronotile.dataset.dataset_events import DatasetFollowing
+from chronotile.dataset.open_dataset import dataset_at
+from chronotile.format.kinds import DATASET_EVENTS
 from chronotile.format.timestamps import now_ms
+from chronotile.history.log_watch import LogWatch
+from chronotile.history.read_history import read_history
+from chronotile.log import Following, Log
+from chronotile.show.story import EventFilter, Story
+from chronotile.storage.overlay import remembering
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -103,11 +111,11 @@ def test_what_was_undone_is_shown_as_such_or_left_out(
     undo = ids(array)["undo"]
     text = printed(capsys, "log", array.uri)
     assert f"  restore  undone by {undo}" in text
-    assert "took back the restore of " in text
+    assert "undid the restore of " in text
     assert f"operation {restored}; by bob" in text
     left = printed(capsys, "log", array.uri, "--no-undone")
     assert "restored the array" not in left
-    assert "took back" not in left
+    assert "undid" not in left
     assert "; ann: tidy" in left
 
 
@@ -177,6 +185,31 @@ def test_a_group_tells_its_operation_once(
     assert unfolded.count("hid 1 fragment") == 2
     told = json.loads(printed(capsys, "log", group.uri, "--json"))
     assert sum(one["operation"] is not None for one in told) == 2
+    opened = dataset_at(open_store(group.uri))
+    following = DatasetFollowing(opened.reopened, EventFilter(kinds=frozenset(DATASET_EVENTS)))
+    group.undo()
+    group.restore(start + 10, author="eve")
+    ((restored, commits),) = following.look_folded()
+    assert (restored.member, restored.event.kind, len(commits)) == ("", "restore", 2)
+    assert following.look_folded() == []
+
+
+def test_followers_are_told_one_event_for_each_operation(array: Array) -> None:
+    store = remembering(open_store(array.uri))
+
+    def story() -> Story:
+        return Log(read_history(store), store).story(sizes=False)
+
+    watch, window = LogWatch(store), EventFilter()
+    following = Following(watch, story(), window, story)
+    array.tag("good")
+    array.restore(0, author="eve")
+    told = [(event.kind, len(commits)) for event, commits in following.look_folded()]
+    assert told == [("tag", 1), ("restore", 1)]
+    array.delete("a == 1", any_time=True, at=now_ms() + 5_000, author="ann")
+    ((deleted, commits),) = following.look_folded()
+    assert deleted.text.endswith("; by ann")
+    assert not commits
 
 
 def test_an_array_without_operations_costs_one_list_more(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray, s3_settings
+from support.footers import consolidated_footers
 from support.servers import FaultProxy, S3Server
 
 import chronotile as ct
 from chronotile.check.engine_open_cost import consolidated_fragments, open_cost
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
-    consolidated_footers,
     encode_consolidated_footers,
 )
 from chronotile.format.names import new_name

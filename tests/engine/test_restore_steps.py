@@ -71,7 +71,7 @@ def test_a_moment_to_come_shows_all_at_once(tmp_path: pathlib.Path) -> None:
     watched = Watched(tmp_path / "array", "replay")
     moment = now_ms() + 10_000
     plan = ct.restore(watched.array.uri, watched.moment, at=moment, dry_run=True)
-    assert f"what others write until {moment} may go out of sight then" in plan.notes
+    assert f"what others write until {moment} may be hidden then" in plan.notes
     watched.run(Array.restore, to=watched.moment, at=moment)
     assert watched.now == [watched.old]
     assert shown(watched.array, moment - 1) == watched.old

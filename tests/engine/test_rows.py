@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -379,7 +380,8 @@ def test_fields_may_have_the_names_of_our_columns(tmp_path: Path) -> None:
     array = EngineArray(tmp_path / "array").create(dims=dims, attrs=attrs)
     array.write_columns(10, [7], {name: np.array([one], "i4") for name, one in values.items()})
     (name,) = array.files("__fragments")
-    row = {"operation": None, "t__": 7, "commit_": 1, "t_": 2, "operation_": 3}
+    row: dict[str, object] = {"operation": None, "t_time": datetime.fromtimestamp(0.01, UTC)}
+    row |= {"t__": 7, "commit_": 1, "t_": 2, "operation_": 3}
     assert ct.diff(array.uri, 5, 15, rows=True).to_pylist() == [
         {"change": "insert", "commit": name, "t": 10, **row}
     ]

@@ -38,6 +38,7 @@ CALLS = {
     "delete --at": "delete ARRAY --where a==3 --at THEN --any-time --dry-run",
     "update --at": "update ARRAY --where a==3 --set a=4 --at THEN --experimental --dry-run",
     "vacuum --keep": "vacuum ARRAY --keep THEN --dry-run",
+    "compact --keep": "compact ARRAY --keep THEN --dry-run",
     "clone --start": "clone ARRAY FOLDER/clone --start THEN --dry-run",
     "clone --end": "clone ARRAY FOLDER/clone --end THEN --dry-run",
     "restore --to": "restore ARRAY --to THEN --at SOON --dry-run",

@@ -128,7 +128,7 @@ def test_text_and_nan(tmp_path: pathlib.Path) -> None:
 
 
 def test_an_update(array: EngineArray) -> None:
-    with pytest.raises(RefusedError, match="takes an update for a delete"):
+    with pytest.raises(RefusedError, match="treats an update as a delete"):
         write_update(array.uri, "a == 2", {"a": 9})
     assert array.files("__commits", "*.upd") == []
     write_update(array.uri, "a == 2", {"a": 9}, timestamp=20, experimental=True)

@@ -15,13 +15,13 @@ import tiledb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import footer_spec
+from support.footers import consolidated_footers, decode_footer
 from support.fragments_of_corpus import Fragment, fragments, meta_files
 from support.handmade_array import encode_fragment_metadata, sample_schema
 
 from chronotile.errors import BadFileError, ChronotileError, UnknownVersionError
 from chronotile.format import cell_values, tiles
 from chronotile.format.consolidated_footers import (
-    consolidated_footers,
     encode_consolidated_footers,
     read_index,
 )
@@ -29,12 +29,10 @@ from chronotile.format.fragment_footer import (
     FooterLayout,
     coordinate_sizes,
     decode_applied,
-    decode_footer,
     read_head,
 )
 from chronotile.format.fragment_metadata import (
     FragmentMetadata,
-    Numbers,
     decode_bounds,
     decode_metadata,
     decode_numbers,
@@ -43,7 +41,8 @@ from chronotile.format.fragment_metadata import (
     frame_metadata,
 )
 from chronotile.format.fragment_size import FragmentMeasure, domain_text
-from chronotile.single_file.nearby_schemas import read_schemas
+from chronotile.single_file.decode import read_schemas
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,10 +59,7 @@ def decoded(fragment: Fragment) -> FragmentMetadata:
 
 
 def payload_at(fragment: Fragment, offset: int) -> bytes:
-    size = tiles.extent(fragment.data[offset:])
-    assert size is not None
-    data = fragment.data[offset : offset + size]
-    return tiles.decode(data, fragment.name, key=fragment.case.key).payload
+    return tiles.open_at(fragment.data, offset, fragment.name, key=fragment.case.key)
 
 
 def test_the_corpus_has_every_shape() -> None:
@@ -500,16 +496,6 @@ def test_bounds_of_any_length() -> None:
     assert list(decode_bounds(u64(0, 0), 4, "x").values(4)) == []
 
 
-def test_numbers_are_a_sequence() -> None:
-    numbers = Numbers(u64(1, 2, HUGE, 4, 5))
-    assert numbers[2] == HUGE
-    assert numbers[1:3] == (2, HUGE)
-    assert len(numbers) == 5
-    assert numbers == Numbers(numbers.raw) != Numbers(b"")
-    assert len({numbers, Numbers(numbers.raw)}) == 1
-    assert repr(Numbers(b"")) == "Numbers(())"
-
-
 DENSE: list[tuple[str, tuple[Any, Any], Any, tuple[int, int]]] = [
     ("int8", (-128, 125), None, (3, 9)),
     ("int8", (-100, 100), 7, (90, 200)),
@@ -543,7 +529,7 @@ def test_dense_tiles_of_every_kind_of_coordinate(
         subarray.add_dim_range(0, pair)
         opened.write_subarray(subarray, np.zeros(last - first + 1, dtype="int16"))
     (path,) = (tmp_path / "array").rglob("__fragment_metadata.tdb")
-    (schema,) = read_schemas(array)
+    (schema,) = read_schemas(open_store(array))
     footer = decode_metadata(path.read_bytes(), schema, "x").footer
     size = FragmentMeasure(schema).measure(footer, "x")
     (engine,) = tiledb.array_fragments(array)

@@ -13,12 +13,12 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import footer_spec
 from support.corpus_cases import CASES
+from support.footers import consolidated_footers, decode_footer
 from support.fragments_of_corpus import Fragment, fragments
 from support.version_23 import UNKNOWN, encode_sections, newer_array, newer_metadata
 
@@ -27,14 +27,12 @@ from chronotile.cli.program import main
 from chronotile.errors import BadFileError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.consolidated_footers import (
-    consolidated_footers,
     encode_consolidated_footers,
 )
-from chronotile.format.footer_columns import KnownFooters, joined, sparse_columns
+from chronotile.format.footer_columns import joined, sparse_columns
 from chronotile.format.fragment_footer import (
     FooterLayout,
     Section,
-    decode_footer,
     without_delete_metadata,
 )
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
@@ -189,12 +187,6 @@ def test_many_at_once_say_what_one_by_one_says() -> None:
             size = FragmentMeasure(schema).measure(footer, "x")
             told = (one.cells[at], one.tiles[at], one.cell_bytes[at], one.domain[at].as_py())
             assert told == (size.cells, size.tiles, footer.cell_bytes, domain_text(footer, schema))
-    for teacher in raws[:-1]:
-        known = KnownFooters()
-        assert known.learn(teacher, layout)
-        likely = np.flatnonzero(known.decodes(joined(raws)))
-        assert len(raws) - 1 not in likely
-        assert [raws[at] for at in likely if raws[at] == teacher]
 
 
 def test_a_footer_without_delete_metadata_keeps_its_sections() -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.commit_strategies import TILES, names
 from support.corpus_cases import CASES
+from support.footers import decode_footer
 from support.fragments_of_corpus import fragments
 from support.kaitai_writer import KaitaiWriter, Part
 from support.spec_files import corpus_files
@@ -25,7 +26,6 @@ from chronotile.format.consolidated_footers import encode_consolidated_footers
 from chronotile.format.fragment_footer import (
     FooterLayout,
     coordinate_sizes,
-    decode_footer,
     without_delete_metadata,
 )
 from chronotile.format.fragment_metadata import frame_metadata

@@ -75,7 +75,7 @@ def test_cells_are_checked_in_every_member(group: ct.Group) -> None:
 
 
 def test_rows_of_a_member_are_deleted_and_brought_back(group: ct.Group) -> None:
-    with pytest.raises(ChronotileError, match="--member PATH"):
+    with pytest.raises(ChronotileError, match="--member derived/daily or readings or stations"):
         group.delete("station == 1")
     done = group.delete("station == 1", member="stations", allow_null_loss=True)
     assert [one.path for one in done.outcomes if one.has_steps] == ["stations"]

@@ -41,7 +41,7 @@ def of_array(path: str, window: tuple[int, int], key: str | None) -> dict[str, A
     schema = found.schema if found is not None else None
     fields = () if schema is None else (*schema.dimensions, *schema.attributes)
     names = visible_metadata(view.history, *window)
-    items = merged_items(read_metadata(log.storage, names, key.encode() if key else None))
+    items = merged_items(read_metadata(log.store, names, key.encode() if key else None))
     return {
         "starts": [fragment.t1 for fragment in view.fragments],
         "fields": [field.name for field in fields],

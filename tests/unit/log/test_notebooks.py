@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pydoc
+import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import chronotile as ct
 from chronotile.cli import sample
+from chronotile.show.notebook import table_html
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +50,45 @@ def test_a_notebook_shows_each_of_them(array: Path) -> None:
         assert words in page
         assert page.startswith("<table>")
         assert "<b>" not in page, "text from outside is escaped"
+
+
+def test_findings_and_operations_show_themselves(array: Path) -> None:
+    place = ct.open(array)
+    place.tag("load", message="for <b>safety")
+    findings: Any = place.check()
+    assert findings == tuple(findings)
+    assert f"{len(findings)} findings" in findings._repr_html_()
+    assert "<th>what to do</th>" in findings._repr_html_()
+    operations = place.operations()
+    assert isinstance(operations, pa.Table)
+    assert operations["command"].to_pylist() == ["tag"]
+    page = table_html(operations)
+    assert page is not None
+    assert "for &lt;b&gt;safety" in page
+    assert "<caption>1 operation</caption>" in page
+
+
+def test_a_notebook_learns_the_form_of_our_tables(
+    array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IPython keeps a function a type; one that a user gave is asked for all other tables."""
+    printers: dict[type, Any] = {pa.Table: lambda table: f"{len(table)} rows of a user"}
+    formatter = SimpleNamespace(type_printers=printers, for_type=printers.__setitem__)
+    shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": formatter}))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    for _ in range(2):
+        operations = ct.open(array).operations()
+    assert printers[pa.Table](operations).startswith("<table><caption>0 operations</caption>")
+    assert printers[pa.Table](pa.table({"a": [1]})) == "1 rows of a user"
+
+
+def test_a_wrong_path_is_one_line_without_frames(tmp_path: Path) -> None:
+    """A notebook asks an error for what to show: IPython looks for this method."""
+    with pytest.raises(ct.ChronotileError) as raised:
+        ct.open(tmp_path / "nowhere")
+    (line,) = raised.value._render_traceback_()
+    assert line.endswith("nowhere: expected a folder, found nothing")
+    assert "\n" not in line
 
 
 def test_help_begins_with_what_users_call() -> None:

@@ -22,9 +22,10 @@ from chronotile.single_file.decode import (
     decode,
     kind_of_name,
     parse,
+    read_schemas,
     recognise,
 )
-from chronotile.single_file.nearby_schemas import read_schemas
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +142,7 @@ def test_each_byte_of_a_fragments_metadata_belongs_to_one_field_of_its_schema() 
     for case in CASES.values():
         if not case.name.startswith(("inside-", "old-inside-")):
             continue
-        schemas = read_schemas(str(case.array), key=case.key)
+        schemas = read_schemas(open_store(str(case.array)), case.key)
         for path in case.array.rglob(FRAGMENT_METADATA):
             data = path.read_bytes()
             regions = layout(data, "fragment-metadata", "x", key=case.key, schemas=schemas)
@@ -172,10 +173,10 @@ def test_each_byte_of_a_fragments_metadata_belongs_to_one_field_of_its_schema() 
 def test_schemas_without_the_log() -> None:
     for case in CASES.values():
         if case.key is None:
-            newest = read_schemas(str(case.array))[0]
+            newest = read_schemas(open_store(str(case.array)))[0]
             names = {field["name"] for field in case.expected["fields"]}
             assert {field.name for field in newest.fields} == names, case.name
-    labelled = read_schemas(str(CASES["op-enumeration"].array))[0]
+    labelled = read_schemas(open_store(str(CASES["op-enumeration"].array)))[0]
     assert any(field.enumeration is not None for field in labelled.attributes)
 
 
