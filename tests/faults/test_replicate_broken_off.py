@@ -152,7 +152,7 @@ def test_follow_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
         [sys.executable, "-m", "chronotile", *words], stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        wait_for(lambda: target.folder.exists() and shown(target) == {1})
+        wait_for(lambda: tiledb.object_type(target.uri) == "array" and shown(target) == {1})
         away = source.folder.rename(tmp_path / "away")
         assert "the next round is in" in process.stderr.readline()
         away.rename(source.folder)
