@@ -324,7 +324,7 @@ def _window(
     if end is not None:
         last = place.moment(end, "--end")
         if last < first:
-            problem = f"expected a window that ends after it starts, found {first} to {last}"
+            problem = f"the window ends before it starts: {first} to {last}"
             raise BadTimeError("--end", problem)
     return EventFilter(since=first, until=last, kinds=frozenset(kinds))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from chronotile.cli.completion import words_for
 from chronotile.cli.options import (
     MOMENT,
     Known,
@@ -390,7 +391,6 @@ def diff(
     metavar="FIELD=VALUE",
     multiple=True,
     type=Known("field="),
-    required=True,
     help="A dimension value, or any value that the row has or had; again for more fields.",
 )
 @member_option
@@ -405,6 +405,10 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
     from chronotile.rows.read_rows import notes_of
 
     place = access.open(array, member)
+    if not row:
+        named = words_for("field", click.get_current_context(), "")
+        fields = f" with one of its fields: {', '.join(name for name, _ in named)}" if named else ""
+        raise wrong_call(f"--row FIELD=VALUE is missing: name the row{fields}")
     table = place.blame(row, **member)
     notes = notes_of(table)
     heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"
