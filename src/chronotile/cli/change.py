@@ -400,6 +400,10 @@ def erase(
     how = call.how | {"before": confirm}
     done = call.place.erase(where, verify=certificate, **options, **how)
     status = call.show(done)
+    if done.dry_run and not call.as_json and any(one.steps for one in reports_of(done)):
+        click.echo(
+            "note: the run may also write or remove files in __commits that are not listed here"
+        )
     if output is not None and not done.dry_run:
         write_certificate(done, output, form)
     return max(status, int(not done.dry_run and not all(map(is_clean, reports_of(done)))))

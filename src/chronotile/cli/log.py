@@ -284,6 +284,9 @@ class LogReport:
             for kind, commits in (("delete", view.deletes), ("update", view.updates))
         )
         text += f"{deletes} and {updates} in force"
+        if idle := view.without_reach:
+            verb = "reaches" if idle == 1 else "reach"
+            text += f" ({idle:,} of them {verb} no visible fragment)"
         text += f", {unreadable.total():,} unreadable" if unreadable else ""
         return printable(text)
 

@@ -181,7 +181,10 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> An
     arrays = tables["arrays"]["array"].to_pylist()
     wants = timelines if timelines is not None else not is_stored and len(arrays) <= FEW
     links = _timelines(arrays, target, place_text(root), access) if wants else {}
-    page = FleetPage(title=place_text(root), tables=tables, made_ms=now_ms(), links=links)
+    reach = "" if is_stored else "Findings: the log, and the metadata of fragments."
+    page = FleetPage(
+        title=place_text(root), tables=tables, made_ms=now_ms(), links=links, reach=reach
+    )
     target.write_text(to_html(page), "utf-8")
     numbers = {"array": len(arrays), "finding": tables["findings"].num_rows, "timeline": len(links)}
     shown = ", ".join(count_text(number, noun) for noun, number in numbers.items())

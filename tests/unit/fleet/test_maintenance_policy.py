@@ -293,7 +293,10 @@ def test_a_vacuum_keeps_the_windows_that_a_policy_names(tmp_path: Path) -> None:
     (refused,) = maintain_group(
         (Due(array.uri, PolicyRule(vacuum="all", keep=("nightly",))),), work
     )
-    assert (refused.outcome, "'nightly' is neither a time nor a tag" in refused.why) == ("refused", True)
+    assert (refused.outcome, "'nightly' is neither a time nor a tag" in refused.why) == (
+        "refused",
+        True,
+    )
 
 
 @pytest.mark.parametrize("has_engine", [True, False])
