@@ -343,12 +343,14 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Nothing before this time.")
-@click.option("--end", metavar="TIME", type=MOMENT, help="Nothing after this time.")
+@click.option(
+    "--start", metavar="TIME", type=MOMENT, default=0, help="Only events from this time on."
+)
+@click.option("--end", metavar="TIME", type=MOMENT, help="Only events up to this time.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most this many.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most N events.")
 @click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option(
@@ -364,7 +366,7 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 @click.option(
     "--follow",
     is_flag=True,
-    help="Then show new commits as they come, until stopped; with --json a line each.",
+    help="Then show new commits as they come, until stopped; with --json, one line each.",
 )
 @click.option(
     "--every",
@@ -373,7 +375,7 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     default=POLL_SECONDS,
     help="How often --follow looks (default: 2).",
 )
-@click.option("--cells", is_flag=True, help="Also how many cells each write holds.")
+@click.option("--cells", is_flag=True, help="Also show how many cells each write holds.")
 @click.option(
     "--size/--no-size",
     default=None,

@@ -41,11 +41,13 @@ FORMS = (".html", ".svg", ".png")
 @array_argument
 @out_option("An .html, .svg or .png file.", required=True)
 @click.option("--as-of", metavar="TIME", type=MOMENT, help="The moment that counts as now.")
-@click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
+@click.option(
+    "--cells", is_flag=True, help="Also show how many cells and bytes each fragment holds."
+)
 @click.option(
     "--height",
     type=click.Choice(["cells", "bytes"]),
-    help="What a fragment's height goes by; a page has a switch. Implies --cells.",
+    help="Draw a fragment as high as its cells or bytes; a page has a switch. Implies --cells.",
 )
 @member_option
 @access_options
@@ -62,7 +64,7 @@ def timeline(
     """Draw the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
     An .html page has a slider that shows what is visible at each moment, and works offline. A
-    picture of a very long history counts commits, and does not draw each. Of a group: a lane for
+    picture of a very long history counts commits instead of drawing each. A group has a lane for
     each array.
     """
     form_of(output, FORMS)

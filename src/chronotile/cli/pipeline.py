@@ -194,7 +194,9 @@ def _bar(console: Console) -> Iterator[Step]:
     type=PlaceType("dir"),
     help="A folder, or a prefix of a bucket.",
 )
-@click.option("--parquet", is_flag=True, help="Write one Parquet file a table, without Delta.")
+@click.option(
+    "--parquet", is_flag=True, help="Write one Parquet file for each table, without Delta."
+)
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
 @click.option(
     "--check",
@@ -220,8 +222,8 @@ def tables(
 ) -> Answer | PipelineReport:
     """Write the tables of every array below ROOT as Delta tables, without Spark.
 
-    They are those of the pipeline: arrays, commits, conditions, fragments, findings, members,
-    operations. Local processes write the tables; up to a few thousand arrays this is faster than
+    The tables are those of `pipeline`: arrays, commits, conditions, fragments, findings, members,
+    operations. Local processes write them; up to a few thousand arrays this is faster than
     Spark.
     """
     with progress("reading arrays"):
@@ -285,7 +287,7 @@ def _in_delta(
     "--policy",
     metavar="FILE",
     type=PlaceType("file"),
-    help="With --maintain: a TOML file of which arrays, what is done to them, and limits.",
+    help="With --maintain: a TOML file that says which arrays to maintain, how, and limits.",
 )
 @click.option(
     "--max-unreadable",

@@ -162,8 +162,8 @@ def _of_text(
     if moment is not None:
         return _of_date(moment, text, where)
     kinds = "not a time" if tags is None else "neither a time nor a tag"
-    words = [*known, *DAYS, "yesterday", "now"]
-    hint = "" if " " in text else did_you_mean(text, words)
+    similar = [*known, *DAYS, "yesterday", "now"]
+    hint = "" if " " in text else did_you_mean(text, similar)
     raise BadTimeError(where, f"{text[:60]!r} is {kinds}{hint or f'; {_EXPECTED}'}")
 
 
