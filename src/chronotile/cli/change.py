@@ -801,7 +801,8 @@ def tag() -> None:
 
     A tag is kept in the metadata of the array or group, as chronotile.tag.NAME: every TileDB
     program sees it. `chronotile vacuum` keeps all files that a tag needs. The engine's own vacuum
-    ignores tags; `chronotile check` then finds those that can no longer be read whole.
+    ignores tags; `chronotile check` then finds those that can no longer be read whole. Each command
+    takes --json.
     """
 
 
