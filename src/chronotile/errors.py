@@ -183,15 +183,19 @@ class ChronotileError(Exception):
 
 
 def split_problem(problem: str) -> dict[str, str | None]:
-    """Take "expected …, found …" or "expected …; …" apart; any other problem is all `found`.
+    """Take "expected …, found …", "expected …; …" or "…; give …" apart.
 
-    The first "found" counts: only the text after it may come from a file.
+    Any other problem is all `found`. The first "found" and the last "give" count: only the text
+    between them may come from a file.
 
     >>> split_problem("expected at least one, found none: 'x, found y'")["found"]
     "none: 'x, found y'"
+    >>> split_problem("'soon' is not a time; give one such as now")
+    {'expected': 'one such as now', 'found': "'soon' is not a time"}
     """
     if not problem.startswith("expected "):
-        return {"expected": None, "found": problem}
+        what, _, wanted = problem.rpartition("; give ")
+        return {"expected": wanted, "found": what} if what else {"expected": None, "found": problem}
     text = problem.removeprefix("expected ")
     expected, *found = (_FOUND if _FOUND.search(text) else _SEMICOLON).split(text, maxsplit=1)
     return {"expected": expected, "found": found[0] if found else None}

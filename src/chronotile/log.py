@@ -155,7 +155,7 @@ class Log:
         first = self.moment(start, "start")
         last = now_ms() if end is None else self.moment(end, "end")
         if last < first:
-            problem = f"expected a window that ends after it starts, found {first} to {last}"
+            problem = f"the window ends before it starts: {first} to {last}"
             raise BadTimeError(self.array, problem)
         return View(self.rules, first, last)
 

@@ -132,7 +132,8 @@ def test_every_command_takes_it_for_a_time(
     assert [array.answer(0, 1 << 60) for array in dataset.arrays] == then
     assert dataset.open().tags == {"then": 20, "later": now}
     said = run(capsys, "visible", dataset.uri, "--end", "never", status=2)
-    assert said["error"]["found"] == "'never'"
+    assert said["error"]["found"] == "'never' is neither a time nor a tag"
+    assert said["error"]["expected"].startswith("one such as 2024-05-01")
 
 
 def test_a_vacuum_keeps_what_it_needs(dataset: Dataset, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -353,3 +354,41 @@ def test_a_copy_that_is_removed_meanwhile_is_never_shown(tmp_path: pathlib.Path,
     assert target.answer(*NOW) == before
     ct.publish(stage.uri, target.uri, at=90)
     assert target.answer(*NOW) == ALL
+
+
+@pytest.mark.parametrize("kind", ["fragments", "one fragment", "merged", "update"])
+def test_the_hint_on_a_delete_in_force_gets_there(
+    kind: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows that the staging array shows are published, and none of the target goes."""
+    target = EngineArray(tmp_path / "target").create()
+    target.write(10, {1: 1, 2: 7})
+    stage = EngineArray(tmp_path / "stage").create()
+    stage.write(50, {50: 1, 51: 7})
+    if kind != "one fragment":
+        stage.write(52, {52: 2})
+    if kind == "update":
+        wish = ("--set", "a=9", "--where", "a == 7", "--at", "60", "--experimental")
+        assert main(["update", stage.uri, *wish]) == 0
+    else:
+        stage.delete(60, "a == 7")
+    if kind == "merged":
+        stage.consolidate("fragments")
+    with pytest.raises(RefusedError, match="is in force, and would") as refusal:
+        ct.publish(stage.uri, target.uri)
+    commands = refusal.value.problem.rpartition(": ")[2].split(" && ")
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program == "chronotile"
+        assert main([*words, *(["--yes"] if "erase" in words else [])]) == 0, command
+    capsys.readouterr()
+    wanted = {*target.answer(*NOW), *stage.answer(*NOW)}
+    ct.publish(stage.uri, target.uri)
+    assert set(target.answer(*NOW)) == wanted
+    assert (7, 2) in wanted
+    assert (7, 51) not in wanted
+    target.write(100, {60: 3})
+    target.consolidate("fragments")  # crashes if a delete is missing (F14)
+    target.vacuum("fragments")
+    assert set(target.answer(*NOW)) == {*wanted, (3, 60)}
+    assert [item for item in ct.open_log(target.uri).check() if item.severity == "error"] == []

@@ -71,7 +71,7 @@ def test_a_tag_stands_for_a_time(array: EngineArray, tmp_path: pathlib.Path) -> 
     add_tag(array.uri, "v1", at=20)
     log = ct.open_log(array.uri)
     assert log.view(end="v1").end == 20
-    with pytest.raises(BadTimeError, match="or a tag, found 'v2'"):
+    with pytest.raises(BadTimeError, match="'v2' is neither a time nor a tag"):
         log.view(end="v2")
     copy = EngineArray(tmp_path / "copy")
     copy.sparse = False

@@ -374,7 +374,7 @@ def test_what_publish_refuses(array: EngineArray, tmp_path: pathlib.Path) -> Non
     with pytest.raises(RefusedError, match="expected a staging array, found the target itself"):
         ct.publish(array.uri, array.uri)
     stage.delete(60, "a == 7")
-    with pytest.raises(RefusedError, match="expected no delete or update in force"):
+    with pytest.raises(RefusedError, match="is in force, and would hit rows"):
         ct.publish(stage.uri, array.uri)
     other = EngineArray(tmp_path / "other").create(attrs=[tiledb.Attr("a", dtype=np.int64)])
     other.write_raw(50, x=[1], a=[1])
@@ -389,7 +389,7 @@ def test_what_publish_refuses(array: EngineArray, tmp_path: pathlib.Path) -> Non
     damaged = EngineArray(tmp_path / "damaged").create()
     damaged.write(50, {1: 1})
     next(damaged.folder.rglob("a0.tdb")).write_bytes(b"")
-    with pytest.raises(RefusedError, match="expected a sound array, found fragment-damaged"):
+    with pytest.raises(RefusedError, match=r"the array is damaged: .* \(fragment-damaged\)"):
         ct.publish(damaged.uri, array.uri)
 
 

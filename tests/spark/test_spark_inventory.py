@@ -120,7 +120,7 @@ def test_an_inventory_gives_the_rows_of_a_list(
     storage_words = [word for pair in s3.options.items() for word in ("--storage", "=".join(pair))]
     capfd.readouterr()
     assert cli.main([*call, *storage_words, "--fail-on", "never"]) == 0
-    assert "hours old: what is newer is not told" in capfd.readouterr().out
+    assert "hours old: newer commits are missing" in capfd.readouterr().out
     assert cli.main([*call, *storage_words, "--json", "--fail-on", "never"]) == 0
     document = json.loads(capfd.readouterr().out)
     costs = stored(tmp_path / "cli" / "arrays")

@@ -96,7 +96,7 @@ def clone(
     first = moment_in(here, history, start)
     last = now_ms() if end is None else moment_in(here, history, end)
     if first > last:
-        problem = f"expected a window that ends after it starts, found {first} and {last}"
+        problem = f"the window ends before it starts: {first} to {last}"
         raise ChronotileError(here.uri, problem)
     making = _Making(here, Transfer(here, there, link), link)
     making.array(here, history, (first, last), frozenset(without))

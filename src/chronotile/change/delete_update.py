@@ -150,8 +150,8 @@ class _Target:
             effect = f"before all data, which begins {time_text(first)}: it removes nothing"
         else:
             return
-        problem = f"expected a time from the first data until now, found {when}, {effect}"
-        raise OddTimeError(self.store.uri, f"{problem} (--any-time permits it)")
+        problem = f"{when} is {effect}"
+        raise OddTimeError(self.store.uri, f"{problem}; --any-time permits it")
 
     def checked(self, predicate: Condition) -> Condition:
         """Give the condition to store; refuse one that the engine cannot read under some schema."""

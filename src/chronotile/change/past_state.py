@@ -48,6 +48,8 @@ class PastFragment(NamedTuple):
     """Names of the deletes that it has applied."""
     size: int | None = None
     """Bytes of all its files; None where its footer cannot tell."""
+    keeps_deleted: bool = False
+    """Whether it still holds cells of the deletes that it has applied: it then needs them (F14)."""
 
 
 def count_cells(parts: Iterable[PastFragment]) -> int | None:
@@ -215,8 +217,17 @@ class Past:
         except ChronotileError:
             cells = None
         applied = tuple(text.removesuffix(".upd") for text in stored.applied or ())
-        size = stored.footer.cell_bytes + stored.metadata_size
-        return PastFragment(name, folder, row, stored.footer.has_timestamps, cells, applied, size)
+        footer = stored.footer
+        return PastFragment(
+            name=name,
+            folder=folder,
+            row=row,
+            cells_timed=footer.has_timestamps,
+            cells=cells,
+            applied=applied,
+            size=footer.cell_bytes + stored.metadata_size,
+            keeps_deleted=bool(applied) and footer.has_delete_metadata,
+        )
 
     def is_readable(self, part: PastFragment) -> bool:
         """Tell whether a fragment's footer could be read, with the deletes that it has applied."""

@@ -330,7 +330,7 @@ class Report:
         return json_text(self.to_dict())
 
     def summary(self) -> str:
-        """Count the steps in one line.
+        """Count the steps in one line, and the findings that are left.
 
         >>> Report("vacuum", "a", dry_run=False, steps=()).summary()
         'nothing to do'
@@ -344,6 +344,8 @@ class Report:
             )
             word = f"would {op}" if self.dry_run else done
             parts += [f"{word} {_counted(own)}" for own in kinds if own]
+        if self.findings:
+            parts.append(f"{count_text(len(self.findings), 'finding')} not repaired")
         return ", ".join(parts) or "nothing to do"
 
 

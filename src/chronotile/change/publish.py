@@ -29,10 +29,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import plan_commits
-from chronotile.change.past_state import Past, count_cells, refuse_newer
+from chronotile.change.past_state import Past, State, count_cells, refuse_newer
 from chronotile.change.plan import Plan, Stage, Step, put
 from chronotile.change.replay import Effect, Holds, con_step, copy_step
-from chronotile.change.sound_array import sound_history
+from chronotile.change.sound_array import damaged, sound_history
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
@@ -144,18 +144,11 @@ class Load:
         rules = Rules(history)
         wrong = [item for item in check(history, rules, source) if item.severity == "error"]
         if wrong:
-            problem = f"expected a sound array, found {wrong[0].code} in {wrong[0].path}"
-            raise RefusedError(source.uri, f"{problem}: {wrong[0].message}", tuple(wrong))
+            raise damaged(source.uri, tuple(wrong))
         state = Past(source, rules).now()
         refuse_newer(source.uri, state.parts)
-        for item in (*state.deletes, *state.updates):
-            problem = f"expected no delete or update in force, found {item.name.text}"
-            hint = "in the target it would hit other rows too: consolidate with purge first"
-            raise RefusedError(source.uri, f"{problem}; {hint}")
+        _refuse_conditions(source, rules, state)
         for part in state.parts:
-            if part.applied:
-                problem = f"expected no delete that a fragment has applied, found {part.applied[0]}"
-                raise RefusedError(source.uri, f"{problem}; consolidate with purge first")
             if not part.folder.startswith(f"{FRAGMENTS}/"):
                 problem = f"expected fragments from version 12 on, found {part.name.text}"
                 raise RefusedError(source.uri, problem)
@@ -432,6 +425,40 @@ def _stem(uri: str) -> str:
 def _half(text: str) -> str:
     """Derive half a uuid from a text."""
     return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _refuse_conditions(source: Store, rules: Rules, state: State) -> None:
+    """Refuse a staging array whose deletes and updates are not yet part of its fragments.
+
+    A fragment that a purge has taken the deleted cells out of no longer needs the delete.
+
+    Raises:
+        RefusedError: A delete or an update is in force, or a fragment still keeps deleted cells.
+    """
+    place, texts = shell_word(source.uri), _texts(rules)
+    purge = f"chronotile compact {place} --purge --quiet 0s"
+    purge += f" && chronotile vacuum {place} --deletes --orphan-age 0s"
+    for item in state.updates:
+        problem = f"the update {item.name.text} is in force, and would change rows of the target"
+        raise RefusedError(source.uri, f"{problem}; to write its rows: chronotile apply {place}")
+    for item in state.deletes:
+        problem = f"the delete {item.name.text} is in force, and would hit rows of the target"
+        hint = f"to take the deleted rows out: {purge}"
+        if len(state.parts) == 1 and state.parts[0].name.t2 <= item.name.t1:
+            # One fragment is not merged; every cell in it that matches is deleted.
+            where = shell_word(texts[item.name.text])
+            hint = f"to take the deleted rows out: chronotile erase {place} --where {where}"
+        raise RefusedError(source.uri, f"{problem}; {hint}")
+    for part in state.parts:
+        if part.keeps_deleted:
+            problem = f"the fragment {part.name.text} keeps rows that {part.applied[0]} deleted"
+            raise RefusedError(source.uri, f"{problem}; to take them out: {purge}")
+
+
+def _texts(rules: Rules) -> dict[str, str]:
+    """Delete -> its predicate."""
+    deletes = View(rules, 0, MAX_TIMESTAMP).deletes
+    return {one.name: text_or_name(one) for one in deletes}
 
 
 def _told(delete: Delete) -> str:

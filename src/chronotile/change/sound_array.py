@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.check.check_array import blocking
-from chronotile.check.findings import Finding, RefusedError
+from chronotile.check.findings import Finding, RefusedError, count_text
 from chronotile.errors import KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.commit_files import FIRST_WITH_COMMITS
@@ -42,10 +42,20 @@ def sound_history(
         agreed = tuple(item for item in findings if attempt == 0 or item in before)
         if not agreed:
             return history, rules
-    first = agreed[0]
-    more = f" and {len(agreed) - 1} more" if len(agreed) > 1 else ""
-    problem = f"expected a sound array, found {first.code}{more}: {first.path}: {first.message}"
-    raise RefusedError(store.uri, f"{problem}; {first.hint}", agreed)
+    raise damaged(store.uri, agreed)
+
+
+def damaged(array: str, findings: tuple[Finding, ...]) -> RefusedError:
+    """Make the refusal of a damaged array: its first finding, then what mends it.
+
+    >>> from chronotile.check.findings import finding
+    >>> damaged("a", (finding("a", "con-truncated", "__commits/x", "cut", hint="mend it"),)).problem
+    'the array is damaged: __commits/x: cut (con-truncated); mend it'
+    """
+    first = findings[0]
+    more = f" and {count_text(len(findings) - 1, 'finding')} more" if len(findings) > 1 else ""
+    problem = f"the array is damaged: {first.path}: {first.message} ({first.code}{more})"
+    return RefusedError(array, f"{problem}; {first.hint}", findings)
 
 
 def write_version(history: History) -> int:

@@ -228,8 +228,8 @@ SKEW_MS = 300_000
 class RefusedError(ChronotileError):
     """A change that would do harm, by the state of the array or by what the caller asks for.
 
-    >>> str(RefusedError("a", "expected a sound array, found damage"))
-    'a: expected a sound array, found damage'
+    >>> str(RefusedError("a", "the array is damaged"))
+    'a: the array is damaged'
     """
 
     def __init__(self, where: str, problem: str, findings: tuple[Finding, ...] = ()) -> None:

@@ -298,13 +298,15 @@ _from_now = click.option(
 @_moment
 @_any_time
 @click.option(
-    "--allow-null-loss", is_flag=True, help="Go on although rows with NULL or NaN go too."
+    "--allow-null-loss",
+    is_flag=True,
+    help="Also delete rows with NULL or NaN in a field of the predicate.",
 )
 @_older
 def delete(call: Call, **options: Any) -> int:
     """Delete the rows of ARRAY that satisfy a predicate: write a delete commit.
 
-    Rows written at or before the commit's time disappear from every open that covers it. Of a
+    Rows written at or before the commit's time disappear from every open that covers it. In a
     group, --member names the arrays.
     """
     return call.ask(call.place.delete, **options)
@@ -330,13 +332,14 @@ def delete(call: Call, **options: Any) -> int:
 @click.option(
     "--experimental",
     is_flag=True,
-    help="Required, because the engine treats an update as a delete.",
+    help="Required, as TileDB treats an update as a delete.",
 )
 @_older
 def update(call: Call, **options: Any) -> int:
     """Write an update commit: new values for the rows of ARRAY that satisfy a predicate.
 
-    Today's engine takes an update for a delete: the rows disappear, and no value is set.
+    TileDB treats an update as a delete: the rows disappear until `chronotile apply` writes them
+    with their new values.
     """
     return call.ask(call.place.update, **options)
 
@@ -353,7 +356,7 @@ def update(call: Call, **options: Any) -> int:
     "--verify",
     metavar="CERTIFICATE",
     type=click.Path(exists=True, dir_okay=False),
-    help="Change nothing: look again whether anything matches.",
+    help="Change nothing: search again for rows that match.",
 )
 @click.option(
     "--earlier-values",
@@ -364,7 +367,7 @@ def update(call: Call, **options: Any) -> int:
     "--orphan-age",
     metavar="AGE",
     default="24h",
-    help="How old a fragment without a commit must be to go (default: 24h).",
+    help="Minimum age of uncommitted fragments to erase (default: 24h).",
 )
 @click.option("--yes", is_flag=True, help="Do not ask: needed where there is no terminal.")
 @click.option(
@@ -381,8 +384,8 @@ def erase(
     """Erase the rows of ARRAY that match, from every fragment, window and record.
 
     This cannot be undone. Every other row stays as it is, in every window. A certificate says what
-    was read, what is left, and what nobody could look at. The exit status is 0 only if nothing
-    that can be seen still matches. Needs the engine: pip install 'chronotile[engine]'.
+    was read, what is left, and what could not be searched. The exit status is 0 only if no
+    match was found after it. Needs the engine: pip install 'chronotile[engine]'.
     """
     form = form_of(output, (".json", ".html")) if output is not None else ""
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not call.as_json
@@ -400,6 +403,10 @@ def erase(
     how = call.how | {"before": confirm}
     done = call.place.erase(where, verify=certificate, **options, **how)
     status = call.show(done)
+    if done.dry_run and not call.as_json and any(one.steps for one in reports_of(done)):
+        click.echo(
+            "note: the run may also write or remove files in __commits that are not listed here"
+        )
     if output is not None and not done.dry_run:
         write_certificate(done, output, form)
     return max(status, int(not done.dry_run and not all(map(is_clean, reports_of(done)))))
@@ -488,7 +495,7 @@ def consolidate(call: Call, **options: Any) -> int:
 @click.option(
     "--quiet", metavar="AGE", default="10m", help="Leave younger fragments alone (default: 10m)."
 )
-@click.option("--purge", is_flag=True, help="Take deleted cells out, of earlier windows too.")
+@click.option("--purge", is_flag=True, help="Also remove deleted cells, in earlier windows too.")
 @click.option(
     "--compare/--no-compare",
     default=True,
@@ -529,7 +536,7 @@ def compact(call: Call, **options: Any) -> int:
     "--mode",
     type=click.Choice(["all", "commits", "fragments", "fragment-meta", "array-meta"]),
     default="all",
-    help="What to look at (default: all).",
+    help="Which kind of files to remove (default: all).",
 )
 @click.option(
     "--orphans", is_flag=True, help="Also remove unfinished fragments that no commit names."
@@ -588,10 +595,10 @@ def vacuum(call: Call, **options: Any) -> int:
 )
 @click.option("--restore", "manifest", metavar="MANIFEST", hidden=True)
 def repair(call: Call, manifest: str | None, **options: Any) -> int:
-    """Take out of ARRAY what keeps the engine from reading it, into the quarantine.
+    """Mend ARRAY: move files that keep the engine from reading it into the quarantine.
 
-    Nothing is destroyed: undo puts it back. Exits with 1 if something is left that cannot be
-    mended.
+    Nothing is destroyed: undo puts the files back. Exits with 1 if a finding is left that cannot be
+    repaired.
     """
     if manifest is None:
         return call.show(call.place.repair(**options, **call.how))
@@ -606,7 +613,7 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
 @click.option("--rewrite", is_flag=True, help="Let TileDB write the rows again in any case.")
 @_commits_only
 def restore(call: Call, **options: Any) -> int:
-    """From now on, make ARRAY as it was at an earlier moment: rows, schema and metadata.
+    """Make ARRAY what it was at an earlier moment, from now on: rows, schema and metadata.
 
     Windows that end before now, or before --at, do not change, and no fragment is removed.
     --dry-run says what is hidden and what comes back. If commits alone cannot do it, TileDB writes
@@ -622,7 +629,7 @@ def restore(call: Call, **options: Any) -> int:
 @click.option("--ever", is_flag=True, help="Take it out of the whole history, to the quarantine.")
 @_commits_only
 def undelete(call: Call, name: str, **options: Any) -> int:
-    """Let the rows of ARRAY that one delete or update hides come back.
+    """Bring back the rows of ARRAY that one delete or update hides.
 
     They come back from now on, or from --at. Windows that end before that time do not change; with
     --ever the rows come back in every window. If commits alone cannot do it, TileDB writes the rows
@@ -638,7 +645,7 @@ def undo(call: Call, operation: str | None) -> int:
     """Take the last change of ARRAY back, or the one with that ID.
 
     `chronotile operations` lists them. What the change put goes into the quarantine, so that an
-    undo can be undone. A vacuum in between can make a change final; then nothing is done.
+    undo can be undone. After a vacuum a change can be final: undo then refuses.
     """
     return call.show(call.place.undo(operation, **call.how))
 
@@ -652,19 +659,18 @@ def undo(call: Call, operation: str | None) -> int:
 @click.option(
     "--own-times",
     is_flag=True,
-    help="Keep these times in a group too: its members then show them one by one.",
+    help="In a group: keep the fragments' own times. Members then show them one by one.",
 )
 @click.option("--again", is_flag=True, help="Also publish fragments that ARRAY has or once had.")
 @click.option(
-    "--allow-hidden", is_flag=True, help="Go on although a later delete hides rows of them."
+    "--allow-hidden", is_flag=True, help="Publish even if a later delete hides some of the rows."
 )
 def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
     They need the same schema as ARRAY, and no deletes in force; `check` looks at them first. A
-    reader sees none of it or all. In a group, all members show it from one moment, shortly after
-    now: a reader who opens all members at one time sees none of it or all. Run the command
-    again to do what is left.
+    reader sees none of it or all. In a group, all members show it from one moment on, shortly after
+    now. If it was interrupted, run it again.
     """
     if options["own_times"] and options["at"] is not None:
         raise wrong_call("expected --at or --own-times, found both")
@@ -685,7 +691,7 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
     "--link",
     type=click.Choice(["hard", "symbolic", "copy"]),
     default="hard",
-    help="How to take fragments over on one disk (default: hard).",
+    help="How to share fragments on one disk (default: hard).",
 )
 @shared_option("--dry-run", is_flag=True, help="Change nothing; list each file, its size and why.")
 @shared_option("--verbose", is_flag=True, help="List every file, not only the first few.")
@@ -713,8 +719,10 @@ def clone(
 @command(epilog="\b\nExample:\n  chronotile replicate demo/array demo/replica")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
-@click.option("--prune", is_flag=True, help="Remove, instead of hide, what SOURCE no longer has.")
-@click.option("--check", is_flag=True, help="Copy nothing: list the commits in which both differ.")
+@click.option(
+    "--prune", is_flag=True, help="Remove files that SOURCE no longer has, instead of hiding them."
+)
+@click.option("--check", is_flag=True, help="Copy nothing: list the commits that differ.")
 @click.option("--follow", is_flag=True, help="Go on, round by round, until it is stopped.")
 @click.option(
     "--every",
@@ -750,10 +758,9 @@ def replicate(
 ) -> int:
     """Make TARGET a copy of SOURCE that a reader can open at any time, or bring it up to date.
 
-    SOURCE is an array, a group, or a folder of them; both may be on any storage. Only what is new
-    is copied: a fragment before its commit, a replacement before what it replaces is hidden.
-    Nothing is removed without --prune. If it is killed, run it again: it continues. Encrypted
-    arrays need no key.
+    SOURCE is an array, a group, or a folder of them; both may be on any storage. It
+    copies only new files, each fragment before its commit. Nothing is removed without --prune. If
+    it is killed, run it again: it continues. Encrypted arrays need no key.
     """
     from chronotile.handle import open_tree
     from chronotile.storage.store import open_store
@@ -790,12 +797,12 @@ def replicate(
 
 @click.group(epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-15")
 def tag() -> None:
-    """Give moments of an array or a group names, which every command takes for a time.
+    """Name moments of an array or a group; every command takes such a name as a time.
 
-    A tag is kept in the own metadata of the array or group, as chronotile.tag.NAME, so that every
-    TileDB program sees it. `chronotile vacuum` keeps what a tag needs, also of a group's members;
-    the engine's own vacuum does not know of tags, and `chronotile check` finds those that can no
-    longer be read whole. Each command takes --json.
+    A tag is kept in the metadata of the array or group, as chronotile.tag.NAME: every TileDB
+    program sees it. `chronotile vacuum` keeps all files that a tag needs. The engine's own vacuum
+    ignores tags; `chronotile check` then finds those that can no longer be read whole. Each command
+    takes --json.
     """
 
 
@@ -813,7 +820,7 @@ def add(call: Call, name: str, **options: Any) -> int:
 @changing
 @click.argument("name", metavar="NAME", type=Known("tag"))
 def remove(call: Call, name: str) -> int:
-    """Take a tag of ARRAY away: a vacuum may then remove what only it needs."""
+    """Take a tag of ARRAY away: a vacuum may then remove files that only the tag needs."""
     return call.show(call.place.untag(name, **call.how))
 
 
@@ -824,7 +831,7 @@ def remove(call: Call, name: str) -> int:
 def list_tags(array: str, access: Access, as_json: bool) -> int:
     """List the tags of ARRAY, the earliest first.
 
-    Exits with 3 if metadata cannot be read, which may hold more.
+    Exits with 3 if metadata that may hold more tags cannot be read.
     """
     place = access.open(array)
     tags = place.log.known_tags
@@ -904,9 +911,8 @@ def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
 def operations(array: str, id_: str | None, access: Access) -> Answer:
     """List what chronotile did to ARRAY, the newest first; with ID, show one operation.
 
-    ARRAY may be a group, or a folder: then all that is below it counts. Each operation has who,
-    when, why, its state, and what it put, hid and took out. `chronotile undo ARRAY ID` takes one
-    back.
+    ARRAY may also be a group, or a folder of arrays. Each operation says who, when and why, its
+    state, and which files it put, hid and took out. `chronotile undo ARRAY ID` takes one back.
     """
     from chronotile.change.operations import tell_operations
 

@@ -144,8 +144,8 @@ def check(
     compares tiles, chunks and checksums, and decompresses every tile whose filters it knows. Exits
     with 1 if there is an error or a warning (--fail-on), and with 3 if something could not be read.
 
-    With --fix, the repairs, updates and consolidations that the hints name are made, each as an
-    operation that `chronotile undo` takes back. A vacuum removes files, and stays yours to run.
+    With --fix, it runs the repairs, updates and consolidations that the hints name; `chronotile
+    undo` takes each of them back. It never vacuums.
     """
     if as_of is not None:
         return _check_as_of(places, severity, fail_on or "warning", as_of, access)
@@ -416,8 +416,8 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
 def usage(array: str, output: str | None, member: dict[str, str], access: Access) -> UsageReport:
     """Show why ARRAY is so large: bytes by reason, by field and part, the largest fragments.
 
-    Each comes with the command that frees it, and what would be lost by it. The sums are what the
-    storage lists, to the byte. Nothing is changed.
+    Each line names the command that frees its bytes, and what that loses. The sums are exact to the
+    byte. Nothing is changed.
     """
     form = "" if output is None else form_of(output, FORMS)
     from chronotile.array import Array

@@ -136,10 +136,10 @@ def _quiet_spark() -> Iterator[None]:
 def demo(folder: str, spark: bool, as_json: bool) -> None:
     """Put a sample array and dataset into FOLDER (demo), and walk through the commands.
 
-    TileDB wrote both. The array has writes, overwrites, deletes, an update, a new attribute, merged
-    fragments, consolidated commits, a vacuum and a write that broke off behind it. The walk finds a
-    delete that took too much, goes back on a clone, and takes that back. It needs no TileDB. Each
-    answer is kept in the folder.
+    TileDB wrote both. The history of the array has writes, deletes, an update, a new attribute,
+    merged fragments, consolidated commits, a vacuum and a write that broke off. The walk finds a
+    delete that took too much, restores a clone, and undoes that. It needs no TileDB. FOLDER keeps
+    each answer.
     """
     place = Path(folder)
     made = _make(place)

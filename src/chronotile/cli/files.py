@@ -215,9 +215,9 @@ def _schemas_at(place: str, access: Access) -> tuple[Schema, ...]:
 
 @command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=PlaceType("file"))
-@click.option("--kind", type=click.Choice(KINDS), help="What it is, if its name does not tell.")
+@click.option("--kind", type=click.Choice(KINDS), help="Its kind, if the name does not show it.")
 @click.option("--schema", metavar="PLACE", type=PlaceType("file"), help="Schema file, or an array.")
-@click.option("--hex", "as_hex", is_flag=True, help="The byte range of each field.")
+@click.option("--hex", "as_hex", is_flag=True, help="Show the bytes of each field.")
 @access_options
 @reporting
 def show(
@@ -482,7 +482,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 @click.argument("cases", metavar="CASES", type=PlaceType("file"))
 @click.argument("command", metavar="COMMAND…", nargs=-1, required=True)
 @click.option("--only", metavar="TEXT", help="Only chapters whose name holds this text.")
-@click.option("--timeout", type=float, default=30.0, metavar="SECONDS", help="For one case (30).")
+@click.option(
+    "--timeout",
+    type=float,
+    default=30.0,
+    metavar="SECONDS",
+    help="Most seconds for one case (default: 30).",
+)
 @reporting
 def conformance(
     cases: str, command: tuple[str, ...], only: str | None, timeout: float

@@ -284,6 +284,9 @@ class LogReport:
             for kind, commits in (("delete", view.deletes), ("update", view.updates))
         )
         text += f"{deletes} and {updates} in force"
+        if idle := view.without_reach:
+            verb = "reaches" if idle == 1 else "reach"
+            text += f" ({idle:,} of them {verb} no visible fragment)"
         text += f", {unreadable.total():,} unreadable" if unreadable else ""
         return printable(text)
 
@@ -324,7 +327,7 @@ def _window(
     if end is not None:
         last = place.moment(end, "--end")
         if last < first:
-            problem = f"expected a window that ends after it starts, found {first} to {last}"
+            problem = f"the window ends before it starts: {first} to {last}"
             raise BadTimeError("--end", problem)
     return EventFilter(since=first, until=last, kinds=frozenset(kinds))
 
@@ -340,12 +343,14 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option("--start", metavar="TIME", type=MOMENT, default=0, help="Nothing before this time.")
-@click.option("--end", metavar="TIME", type=MOMENT, help="Nothing after this time.")
+@click.option(
+    "--start", metavar="TIME", type=MOMENT, default=0, help="Only events from this time on."
+)
+@click.option("--end", metavar="TIME", type=MOMENT, help="Only events up to this time.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most this many.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most N events.")
 @click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
 @click.option("--reverse", is_flag=True, help="The oldest first.")
 @click.option(
@@ -361,7 +366,7 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 @click.option(
     "--follow",
     is_flag=True,
-    help="Then show new commits as they come, until stopped; with --json a line each.",
+    help="Then show new commits as they come, until stopped; with --json, one line each.",
 )
 @click.option(
     "--every",
@@ -370,7 +375,7 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     default=POLL_SECONDS,
     help="How often --follow looks (default: 2).",
 )
-@click.option("--cells", is_flag=True, help="Also how many cells each write holds.")
+@click.option("--cells", is_flag=True, help="Also show how many cells each write holds.")
 @click.option(
     "--size/--no-size",
     default=None,

@@ -232,7 +232,9 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 @command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
 @window_options
-@click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
+@click.option(
+    "--cells", is_flag=True, help="Also show how many cells and bytes each fragment holds."
+)
 @member_option
 @access_options
 @reporting
@@ -403,7 +405,7 @@ def explain(
 ) -> ExplainReport | MembersReport:
     """Explain what an open of ARRAY sees, what it does not see and why, and what to do.
 
-    With NAME, why that one object is or is not visible; any part of its name will do.
+    With NAME, explain why that one object is visible or not; any part of its name is enough.
     """
     place = access.open(array, member)
     start, end = moments_of_group(place, window)
@@ -586,8 +588,8 @@ def _facts(row: MemberRow) -> str:
 def members(group: str, as_of: Any, no_size: bool, access: Access) -> Answer:
     """List the members of GROUP at any depth: what each is, commits, bytes, last change.
 
-    A member that is not there, or that is no array any more, is named as such. A group that holds
-    itself is listed once, and not followed.
+    A member that is missing, or no longer an array, is marked. A group that contains itself is
+    listed once.
     """
     from chronotile.dataset.open_dataset import member_rows
 
@@ -617,14 +619,14 @@ def _states(group: str, states: Sequence[WholeState], limit: int) -> Iterator[Re
 
 @command(epilog="\b\nExample:\n  chronotile moments demo/dataset")
 @group_argument
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last ones.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=1), help="Only the last N.")
 @access_options
 @reporting
 def moments(group: str, limit: int | None, access: Access) -> Answer:
     """List the times at which every member of GROUP can be read whole.
 
-    An array has no state before it was created. A dense array whose fragments were merged over a
-    time, and vacuumed, can no longer be read whole at that time.
+    An array cannot be read before it was created. A dense array cannot be read whole at times
+    between writes that were merged and vacuumed.
     """
     place = access.open_group(group)
     with progress("reading members"):

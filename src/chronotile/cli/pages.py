@@ -41,11 +41,13 @@ FORMS = (".html", ".svg", ".png")
 @array_argument
 @out_option("An .html, .svg or .png file.", required=True)
 @click.option("--as-of", metavar="TIME", type=MOMENT, help="The moment that counts as now.")
-@click.option("--cells", is_flag=True, help="Also how many cells and bytes each fragment holds.")
+@click.option(
+    "--cells", is_flag=True, help="Also show how many cells and bytes each fragment holds."
+)
 @click.option(
     "--height",
     type=click.Choice(["cells", "bytes"]),
-    help="What a fragment's height goes by; a page has a switch. Implies --cells.",
+    help="Draw a fragment as high as its cells or bytes; a page has a switch. Implies --cells.",
 )
 @member_option
 @access_options
@@ -62,7 +64,7 @@ def timeline(
     """Draw the history of ARRAY: fragments, deletes, updates, and what replaced what.
 
     An .html page has a slider that shows what is visible at each moment, and works offline. A
-    picture of a very long history counts commits, and does not draw each. Of a group: a lane for
+    picture of a very long history counts commits instead of drawing each. A group has a lane for
     each array.
     """
     form_of(output, FORMS)
@@ -181,7 +183,10 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> An
     arrays = tables["arrays"]["array"].to_pylist()
     wants = timelines if timelines is not None else not is_stored and len(arrays) <= FEW
     links = _timelines(arrays, target, place_text(root), access) if wants else {}
-    page = FleetPage(title=place_text(root), tables=tables, made_ms=now_ms(), links=links)
+    reach = "" if is_stored else "Findings: the log, and the metadata of fragments."
+    page = FleetPage(
+        title=place_text(root), tables=tables, made_ms=now_ms(), links=links, reach=reach
+    )
     target.write_text(to_html(page), "utf-8")
     numbers = {"array": len(arrays), "finding": tables["findings"].num_rows, "timeline": len(links)}
     shown = ", ".join(count_text(number, noun) for noun, number in numbers.items())

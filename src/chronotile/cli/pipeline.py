@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 NEVER = "never"
 """The severity that no finding has."""
 
+LOG_ALONE = "findings: of the log alone; --check fragments adds those that check and report find"
+"""What a run that opens no fragment leaves out."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineReport:
@@ -59,6 +62,8 @@ class PipelineReport:
 
     summary: Summary
     fail_on: str = "error"
+    check: str = ""
+    """The reach of the check, if it is to be said."""
 
     @property
     def status(self) -> int:
@@ -86,7 +91,7 @@ class PipelineReport:
             yield f"{count_text(totals.measured, 'array')} of {size_text(totals.bytes)} in all"
         if summary.inventory_age_s is not None:
             age = f"by an inventory that is {summary.inventory_age_s / 3600:.1f} hours old"
-            yield f"{age}: what is newer is not told, but with --fresh"
+            yield f"{age}: newer commits are missing; --fresh finds them"
         if summary.unchanged:
             yield f"{count_text(summary.unchanged, 'array')} unchanged since the last run"
         if summary.unreadable:
@@ -99,6 +104,8 @@ class PipelineReport:
             for severity, code, count in totals.findings:
                 table.add_row(f"{count:,}", severity, code)
             yield table
+        if self.check == "log":
+            yield LOG_ALONE
         if totals.worst:
             table = plain_table("requests of an open", "array", right=1)
             for cost, array in totals.worst:
@@ -187,7 +194,9 @@ def _bar(console: Console) -> Iterator[Step]:
     type=PlaceType("dir"),
     help="A folder, or a prefix of a bucket.",
 )
-@click.option("--parquet", is_flag=True, help="Write one Parquet file a table, without Delta.")
+@click.option(
+    "--parquet", is_flag=True, help="Write one Parquet file for each table, without Delta."
+)
 @click.option("--since-last", is_flag=True, help="Read only arrays whose listing has changed.")
 @click.option(
     "--check",
@@ -213,8 +222,8 @@ def tables(
 ) -> Answer | PipelineReport:
     """Write the tables of every array below ROOT as Delta tables, without Spark.
 
-    They are those of the pipeline: arrays, commits, conditions, fragments, findings, members,
-    operations. Local processes write the tables; up to a few thousand arrays this is faster than
+    The tables are those of `pipeline`: arrays, commits, conditions, fragments, findings, members,
+    operations. Local processes write them; up to a few thousand arrays this is faster than
     Spark.
     """
     with progress("reading arrays"):
@@ -231,6 +240,8 @@ def tables(
     arrays = count_text(made.tables["arrays"].num_rows, "array")
     lines = [f"{arrays}, {count_text(len(files), 'table')}"]
     lines += [f"  {file}: {count_text(count, 'row')} of {name}" for name, file, count in written]
+    if check == "log":
+        lines.append(LOG_ALONE)
     document = {name: {"file": file, "rows": count} for name, file, count in written}
     return Answer(document, lines, 0 if made.is_whole else 3)
 
@@ -254,7 +265,7 @@ def _in_delta(
         since_last=since_last,
         max_unreadable=read_limit("100%"),
     )
-    return PipelineReport(summary=run(None, job), fail_on=NEVER)
+    return PipelineReport(summary=run(None, job), fail_on=NEVER, check=options.check)
 
 
 @command(epilog="Example:  chronotile pipeline s3://lake/arrays --out tables --since-last")
@@ -276,7 +287,7 @@ def _in_delta(
     "--policy",
     metavar="FILE",
     type=PlaceType("file"),
-    help="With --maintain: a TOML file of which arrays, what is done to them, and limits.",
+    help="With --maintain: a TOML file that says which arrays to maintain, how, and limits.",
 )
 @click.option(
     "--max-unreadable",

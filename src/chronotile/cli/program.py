@@ -42,7 +42,7 @@ COMMANDS = {
         "fragments": Lazy("look:fragments", "What each fragment holds: cells, bytes."),
         "rows": Lazy("rows:rows", "The rows of a window, updates carried out."),
         "diff": Lazy("rows:diff", "What changed between two moments."),
-        "blame": Lazy("rows:blame", "Every commit that had to do with a row."),
+        "blame": Lazy("rows:blame", "Every commit that touched a row."),
         "operations": Lazy("change:operations", "What chronotile did, with a way back."),
         "explain": Lazy("look:explain", "Why something is, or is not, visible."),
         "usage": Lazy("check:usage", "Why it is so large, and what frees it."),
@@ -57,14 +57,14 @@ COMMANDS = {
         "apply": Lazy("change:apply", "Carry out updates: write their rows."),
         "consolidate": Lazy("change:consolidate", "Put commits into one file."),
         "compact": Lazy("change:compact", "Merge small fragments into few."),
-        "vacuum": Lazy("change:vacuum", "Remove what has been replaced."),
+        "vacuum": Lazy("change:vacuum", "Remove files that others replace."),
         "repair": Lazy("change:repair", "Mend what check found."),
         "erase": Lazy("change:erase", "Erase rows from every file, with a certificate."),
     },
     "Time machine": {
         "replicate": Lazy("change:replicate", "A copy elsewhere that is always whole."),
         "clone": Lazy("change:clone", "A new array as of a moment, by links."),
-        "restore": Lazy("change:restore", "From now on as it was at a moment."),
+        "restore": Lazy("change:restore", "Make an array what it was at a moment."),
         "undelete": Lazy("change:undelete", "Bring the rows of a delete back."),
         "undo": Lazy("change:undo", "Take the last change back."),
         "publish": Lazy("change:publish", "Show staged fragments all at once."),
@@ -72,14 +72,14 @@ COMMANDS = {
     },
     "More": {
         "ls": Lazy("fleet:list_", "The arrays and groups below a place."),
-        "sql": Lazy("fleet:sql", "Ask the tables of all arrays below a place."),
+        "sql": Lazy("fleet:sql", "SQL over the tables of all arrays below a place."),
         "tables": Lazy("pipeline:tables", "Tables of a fleet of arrays, without Spark."),
-        "report": Lazy("pages:report", "A page on a whole fleet, that works offline."),
-        "pipeline": Lazy("pipeline:pipeline", "Tables of a whole fleet of arrays, with Spark."),
+        "report": Lazy("pages:report", "A page on a fleet of arrays, to read offline."),
+        "pipeline": Lazy("pipeline:pipeline", "Tables of a fleet of arrays, with Spark."),
         "conformance": Lazy("files:conformance", "Check any reader of the format."),
         "config": Lazy("profile:config", "Your profile: storage options and keys by prefix."),
-        "guide": Lazy("demo:guide", "Guides to all this, by topic."),
-        "demo": Lazy("demo:demo", "Make a sample array and dataset, and walk through all this."),
+        "guide": Lazy("demo:guide", "Guides by topic."),
+        "demo": Lazy("demo:demo", "Make a sample array and dataset, and try the commands."),
     },
 }
 """Section -> command -> where it lives."""
@@ -167,12 +167,11 @@ Completion of commands and options in the shell:
 def chronotile(ctx: click.Context) -> None:
     """Read, explain and look after the commit log of TileDB arrays, without the engine.
 
-    ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. TIME is in ms since the epoch,
-    ISO-8601 (UTC, unless it says otherwise), a tag, now, or a time ago: 30m, 2h, 3d, yesterday.
-    Times are printed in UTC; --local prints local time. NAME is any part of the name of a commit
-    that no other has; ID is that of an operation. The quarantine is a folder inside the array: it
-    keeps files that a change took out, until undo puts them back. Each command takes --json and
-    --help.
+    ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. TIME is 2024-05-01T12:00 (UTC if
+    it names no zone), ms since 1970, monday, a time ago (30m, 2h, 3d), yesterday, now, or a tag.
+    Times are printed in UTC; --local prints local time. NAME is any part of a commit's name that no
+    other name has; ID names an operation. The quarantine is a folder inside the array: it keeps
+    files that a change took out, until undo puts them back. Each command takes --json and --help.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from chronotile.cli.completion import words_for
 from chronotile.cli.options import (
     MOMENT,
     Known,
@@ -97,9 +98,7 @@ def row_options(function: F) -> F:
         type=click.Choice(FORMATS),
         help="How to write the rows (default: a table, or by the ending of the file).",
     )
-    @click.option(
-        "-n", "--limit", metavar="N", type=click.IntRange(0), help="At most this many rows."
-    )
+    @click.option("-n", "--limit", metavar="N", type=click.IntRange(0), help="At most N rows.")
     @click.option(
         "-o",
         "--out",
@@ -274,7 +273,7 @@ def _write(
     type=Known("field"),
     help="Sort by these fields, such as 'amount desc,id'; all rows have to fit into memory.",
 )
-@click.option("--count", is_flag=True, help="Print the number of rows alone.")
+@click.option("--count", is_flag=True, help="Print only the number of rows.")
 @click.option(
     "--removed-by",
     metavar="NAME",
@@ -343,7 +342,7 @@ def _ordered(reader: Any, order_by: str | None) -> Iterable[pa.RecordBatch]:
 @array_argument
 @click.argument("t1", metavar="T1", type=MOMENT)
 @click.argument("t2", metavar="T2", type=MOMENT)
-@click.option("--rows", is_flag=True, help="The rows that differ; this needs the engine.")
+@click.option("--rows", is_flag=True, help="Show the rows that differ; needs the engine.")
 @member_option
 @access_options
 @row_options
@@ -355,10 +354,10 @@ def diff(
     member: dict[str, Any],
     access: Access,
 ) -> RowsToPrint:
-    """Show what an open of ARRAY at T2 sees that one at T1 does not, and the reverse.
+    """Show what changed in ARRAY between T1 and T2: fragments, deletes and updates, or rows.
 
-    A summary comes first. Rows that are the same at both moments are left out, whatever happened in
-    between; of a row that changed, both versions follow each other, with a star at each new value.
+    A summary comes first. Rows that are equal at both moments are left out. A changed row has two
+    lines, before and after, with a star at each new value.
     """
     from chronotile.rows.diff import summarize, summary_words
     from chronotile.rows.read_rows import notes_of
@@ -390,8 +389,7 @@ def diff(
     metavar="FIELD=VALUE",
     multiple=True,
     type=Known("field="),
-    required=True,
-    help="A dimension value, or any value that the row has or had; again for more fields.",
+    help="A dimension value, or any value the row has or had; again for more fields.  [required]",
 )
 @member_option
 @access_options
@@ -399,12 +397,16 @@ def diff(
 def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Access) -> RowsToPrint:
     """List every commit that wrote, changed or removed a row of ARRAY, in order.
 
-    A row that was removed is shown as it was before, any other as it was after. Of a group: in
+    A removed row is shown as it was before, any other row as it was after. In a group, it looks at
     every array that has the fields. Needs the engine: pip install 'chronotile[engine]'.
     """
     from chronotile.rows.read_rows import notes_of
 
     place = access.open(array, member)
+    if not row:
+        named = words_for("field", click.get_current_context(), "")
+        fields = f" with one of its fields: {', '.join(name for name, _ in named)}" if named else ""
+        raise wrong_call(f"--row FIELD=VALUE is missing: name the row{fields}")
     table = place.blame(row, **member)
     notes = notes_of(table)
     heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"

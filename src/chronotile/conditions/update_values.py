@@ -142,7 +142,7 @@ def _split(text: str, schema: Schema) -> tuple[Field, str]:
         return _known(name, schema), text[len(name) + 1 :]
     name, equals, value = text.partition("=")
     if not equals:
-        raise PredicateError("update", f"expected field=value, found {text!r:.60}")
+        raise PredicateError(f"{text!r:.60}", "expected field=value, found no = in it")
     return _known(name.strip(), schema), value.strip()
 
 

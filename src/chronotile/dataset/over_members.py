@@ -167,7 +167,10 @@ class GroupReport:
         members = count_text(len(self.outcomes), "member")
         reports = [one.report for one in self.outcomes if one.report is not None]
         steps = tuple(step for report in reports for step in report.steps)
-        whole = Report(self.command, self.group, dry_run=self.dry_run, steps=steps)
+        findings = tuple(item for report in reports for item in report.findings)
+        whole = Report(
+            self.command, self.group, dry_run=self.dry_run, steps=steps, findings=findings
+        )
         parts = [f"{members}: {whole.summary()}"]
         if self.failed:
             parts.append(f"{len(self.failed):,} failed")

@@ -208,8 +208,7 @@ def _check(options: Options, *, streaming: bool) -> None:
         raise _wrong("arrays", "expected a root or a table of arrays, found both")
     start, end = options.start, options.end
     if isinstance(start, int) and isinstance(end, int) and start > end:
-        found = f"{start} to {end}"
-        raise _wrong("start", f"expected a window that ends after it starts, found {found}")
+        raise _wrong("start", f"the window ends before it starts: {start} to {end}")
     if (start, end) != (0, MAX_TIMESTAMP) and options.table not in WINDOWED:
         tables = ", ".join(WINDOWED)
         raise _wrong("start", f"expected a window only with {tables}, found {options.table}")

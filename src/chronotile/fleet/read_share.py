@@ -59,7 +59,7 @@ def window_of(log: Log, options: Options) -> tuple[int, int]:
         for name, moment in (("start", options.start), ("end", options.end))
     )
     if start > end:
-        problem = f"expected a window that ends after it starts, found {start} to {end}"
+        problem = f"the window ends before it starts: {start} to {end}"
         raise BadTimeError(f"option 'start' of {log.array}", problem)
     return start, end
 

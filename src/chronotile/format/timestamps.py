@@ -45,7 +45,7 @@ _WORDED = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _EXPECTED = (
-    "a time such as 2024-05-01, '2024-05-01 14:00 Europe/Berlin', 'monday 14:00', 2h (ago), "
+    "give one such as 2024-05-01, '2024-05-01 14:00 Europe/Berlin', 'monday 14:00', 2h (ago), "
     "yesterday, now, or ms since 1970"
 )
 _EARLY_MS = 100_000_000_000
@@ -94,7 +94,7 @@ def to_ms(
     (1714550400000, 7)
     >>> to_ms(1714550400, "--end", earliest=1714550400000)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    chronotile.errors.BadTimeError: --end: expected milliseconds, ... give 1714550400000
+    chronotile.errors.BadTimeError: --end: 1714550400 ms is 1970-01-20 ...
     """
     if isinstance(moment, date):
         return _of_date(moment, str(moment), where)
@@ -103,8 +103,8 @@ def to_ms(
     try:
         return _of_number(moment.__index__(), where, earliest)
     except AttributeError:
-        found = f"found {type(moment).__name__}"
-        raise BadTimeError(where, f"expected {_EXPECTED}, {found}") from None
+        problem = f"a {type(moment).__name__} is not a time; {_EXPECTED}"
+        raise BadTimeError(where, problem) from None
 
 
 def duration_ms(text: str, where: str = "duration") -> int:
@@ -117,8 +117,8 @@ def duration_ms(text: str, where: str = "duration") -> int:
     129600000
     """
     if not _AGO.fullmatch(text):
-        expected = "expected a length of time such as 30m, 2h, 7d or 3w"
-        raise BadTimeError(where, f"{expected}, found {text[:60]!r}")
+        problem = f"{text[:60]!r} is not a length of time; give one such as 30m, 2h, 7d or 3w"
+        raise BadTimeError(where, problem)
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
@@ -126,12 +126,11 @@ def _of_number(number: int, where: str, earliest: int | None) -> int:
     is_early = earliest is not None and number < _EARLY_MS <= earliest
     if is_early and number >= _LATE_S:
         ms = number * 1000
-        early = f"found {number}, which is {time_text(number)}, before everything"
-        raise BadTimeError(
-            where, f"expected milliseconds, {early}; if you mean {time_text(ms)}, give {ms}"
-        )
+        problem = f"{number} ms is {time_text(number)}, before everything"
+        raise BadTimeError(where, f"{problem}; if you mean {time_text(ms)}, give {ms}")
     if not 0 <= number <= MAX_TIMESTAMP:
-        raise BadTimeError(where, f"expected milliseconds of 64 bits, found {str(number)[:40]}")
+        problem = f"{str(number)[:40]} is not a time: milliseconds have 64 bits, and no sign"
+        raise BadTimeError(where, problem)
     return number
 
 
@@ -162,9 +161,10 @@ def _of_text(
     moment = None if words is None else _of_words(words, where)
     if moment is not None:
         return _of_date(moment, text, where)
-    expected = _EXPECTED if tags is None else f"{_EXPECTED}, or a tag"
-    hint = did_you_mean(text, [*known, *DAYS, "yesterday", "now"])
-    raise BadTimeError(where, f"expected {expected}, found {text[:60]!r}{hint}")
+    kinds = "not a time" if tags is None else "neither a time nor a tag"
+    similar = [*known, *DAYS, "yesterday", "now"]
+    hint = "" if " " in text else did_you_mean(text, similar)
+    raise BadTimeError(where, f"{text[:60]!r} is {kinds}{hint or f'; {_EXPECTED}'}")
 
 
 def _of_words(words: re.Match[str], where: str) -> datetime | None:
@@ -196,7 +196,7 @@ def _zone(name: str, where: str) -> tzinfo:
         zones = available_timezones()
         fitting = [one for one in zones if one.lower().endswith(f"/{name.lower()}")]
         hint = f"; did you mean {min(fitting)}?" if fitting else did_you_mean(name, zones)
-        problem = f"expected a zone such as Europe/Berlin, found {name[:60]!r}{hint}"
+        problem = f"{name[:60]!r} is not a time zone{hint or '; give one such as Europe/Berlin'}"
         raise BadTimeError(where, problem) from None
 
 
@@ -209,7 +209,7 @@ def _of_date(moment: date, text: str, where: str) -> int:
     except OverflowError:  # an offset that leaves the calendar
         ms = -1
     if ms < 0:
-        raise BadTimeError(where, f"expected a time after 1970 began, found {text[:60]!r}")
+        raise BadTimeError(where, f"{text[:60]!r} is before 1970: no array has such a time")
     return ms
 
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from chronotile.errors import BadTimeError
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
+from chronotile.format.timestamps import time_text
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine import ROW_MAJOR
 from chronotile.rows.engine_cells import all_shown, read_cells, shown_type, stored_type
@@ -328,7 +329,10 @@ def in_order(where: str, first: int, last: int) -> tuple[int, int]:
         BadTimeError: It does.
     """
     if last < first:
-        problem = f"expected the earlier moment first, found {first} and {last}"
+        problem = (
+            f"the first moment, {time_text(first)} ({first}), is after the second, "
+            f"{time_text(last)} ({last}): give the earlier one first"
+        )
         raise BadTimeError(where, problem)
     return first, last
 

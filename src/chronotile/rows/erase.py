@@ -853,7 +853,10 @@ def _foreseen(one: Rewrite) -> list[Step]:
         return [Step(op="put", path=one.veil, size=None, reason=reason)]
     rows, gone = count_text(one.left, "row"), count_text(one.matches.matches, "match", "matches")
     reason = f"{rows} of {one.matches.folder.name.text}, without {gone}"
-    return [Step(op="write", path=one.folder, size=None, reason=reason, source=at_hand({}))]
+    return [
+        Step(op="copy", path=one.folder, size=None, reason=reason, source=at_hand({})),
+        put(write_uri(one.new.text), b"", "commits the new fragment"),
+    ]
 
 
 def _file_steps(one: FragmentMatches) -> list[Step]:

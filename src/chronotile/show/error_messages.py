@@ -180,7 +180,7 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
             name = error.param.make_metavar(error.ctx) if error.param else "a parameter"
             if isinstance(error.param, click.Option):
                 name = error.param.opts[-1]
-            return Complaint(where, f"expected {name}, found none", hint, status)
+            return Complaint(where, f"{name} is missing", hint, status)
         case click.NoSuchOption():
             near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
             problem = f"expected an option of this command, found {error.option_name}{near}"

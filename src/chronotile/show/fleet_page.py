@@ -55,6 +55,8 @@ class FleetPage(NamedTuple):
     made_ms: int
     links: Mapping[str, str] = {}
     """Array -> the page of its timeline."""
+    reach: str = ""
+    """What was checked, in words; empty if the tables do not say."""
 
 
 def to_html(fleet: FleetPage) -> str:
@@ -64,7 +66,7 @@ def to_html(fleet: FleetPage) -> str:
     names = _ShortNames([row["array"] for row in arrays], fleet.links)
     sections = {
         "attention": ("What needs attention", _attention(arrays, findings, names)),
-        "findings": ("Findings", _by_kind(findings)),
+        "findings": ("Findings", _reach(fleet.reach) + _by_kind(findings)),
         "time": ("Commits over time", _heat(fleet.tables["commits"], names)),
         "sizes": ("Size by reason", _sizes(arrays)),
         "opens": ("Slowest opens", _opens(arrays, findings, names)),
@@ -92,6 +94,10 @@ def to_html(fleet: FleetPage) -> str:
 
 
 _FILTER = '<input id="filter" type="search" placeholder="filter arrays" aria-label="filter arrays">'
+
+
+def _reach(words: str) -> str:
+    return f"<p>{escaped(words)}</p>" if words else ""
 
 
 class _ShortNames:

@@ -293,6 +293,17 @@ class View:
         history, in_force = self.history, self._schema_file
         return LazySequence(rows, lambda at: make_commit(history, kind, int(rows[at]), in_force))
 
+    @property
+    def without_reach(self) -> int:
+        """The number of deletes and updates in force that are older than every visible fragment."""
+        rows, _ = self.rules.visible(self.start, self.end)
+        times = self.history.table.uris
+        first = times.t1[rows].min() if len(rows) else 0
+        return sum(
+            int((times.t2[self.rules.in_force(kind, self.start, self.end)] < first).sum())
+            for kind in (self.rules.deletes, self.rules.updates)
+        )
+
     @cached_property
     def _schema_file(self) -> SchemaFile | None:
         return schema_at(self.history, self.end)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import tiledb
+from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray
 
 from chronotile.cli import main
@@ -217,3 +219,26 @@ def test_repair_commits_orphans(array: EngineArray, capsys: pytest.CaptureFixtur
     assert len(array.answer()) == 3
     assert main(["undo", array.uri]) == 0
     assert len(array.answer()) == 0
+
+
+def test_the_headline_of_a_repair_counts_what_is_left(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The headline read "nothing to do" above an error that repair cannot mend."""
+    damaged = tmp_path / "array"
+    shutil.copytree(CASES["bad-con-line"].array, damaged)
+    _, out, _ = run(capsys, "repair", str(damaged), "--dry-run")
+    assert out.splitlines()[0] == f"{damaged}: 1 finding not repaired"
+    assert "--accept-loss" in out
+
+
+def test_the_headline_of_a_log_says_which_deletes_reach_nothing(
+    array: EngineArray, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A restore commits old rows again, later than the deletes that had hidden them."""
+    array.delete(40, "a == 20")
+    head = run(capsys, "log", array.uri)[1].splitlines()[0]
+    assert head.endswith("1 delete and 0 updates in force")
+    assert run(capsys, "restore", array.uri, "--to", "35")[0] == 0
+    head = run(capsys, "log", array.uri)[1].splitlines()[0]
+    assert "1 delete and 0 updates in force (1 of them reaches no visible fragment)" in head

@@ -89,7 +89,7 @@ def test_moments_in_the_wrong_order_are_refused(
     array: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diff", array, "now", TAG]) != 0
-    assert "expected the earlier moment first" in capsys.readouterr().err
+    assert "give the earlier one first" in capsys.readouterr().err
 
 
 def test_blame_names_the_write_and_the_update(

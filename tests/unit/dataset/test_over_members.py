@@ -47,7 +47,7 @@ class Recorder:
         again = any(name == before for before, _ in self.calls)
         self.calls.append((name, options))
         if name in self.refuses:
-            raise ChronotileError(store.uri, "expected a sound array, found damage")
+            raise ChronotileError(store.uri, "the array is damaged")
         if name == self.breaks and again:
             raise RuntimeError("the disk is full")
         stage = Stage(name="touch", seen="a file", steps=(put("__meta/x", b"12", "why"),))
@@ -69,7 +69,7 @@ def test_all_are_planned_before_one_is_changed(dataset: Dataset) -> None:
     assert planner.calls == [("a", {"speed": 3}), ("b", {"speed": 3}), ("a", {"speed": 3})]
     (plan,) = told
     assert {one.path: one.error for one in plan.outcomes if one.error} == {
-        "b": f"{dataset.uri}/b: expected a sound array, found damage",
+        "b": f"{dataset.uri}/b: the array is damaged",
         "far": OUTSIDE,
         "gone": "nothing is there",
     }

@@ -248,7 +248,7 @@ def test_a_key_in_a_file_opens_an_array(tmp_path: Path, form: str) -> None:
         ({}, "expected a root"),
         ({"path": "a", "tabel": "commits"}, "did you mean 'table'"),
         ({"path": "a", "table": "comits"}, "expected one of arrays, commits"),
-        ({"path": "a", "start": "5", "end": "4"}, "ends after it starts"),
+        ({"path": "a", "start": "5", "end": "4"}, "ends before it starts"),
         ({"path": "a", "start": "5 o'clock"}, "'start'"),
         ({"path": "a", "table": "arrays", "end": "4"}, "expected a window only with"),
         ({"path": "a", "key": "short"}, "expected 32 bytes or 64 hex digits, found 5"),

@@ -60,7 +60,7 @@ def test_a_moment_is_read(moment: Any, ms: int) -> None:
     ],
 )
 def test_anything_else_is_refused(moment: Any) -> None:
-    with pytest.raises(BadTimeError, match="--end: expected") as caught:
+    with pytest.raises(BadTimeError, match=r"--end: .*(is not a time|is before 1970)") as caught:
         to_ms(moment, "--end")
     assert caught.value.exit_code == 2
 
@@ -91,7 +91,9 @@ def test_a_tag_comes_after_times_and_before_days() -> None:
     assert to_ms("release-1", tags=lambda: tags) == 7
     assert to_ms("now", tags=lambda: tags) > 8
     assert to_ms("monday", tags=lambda: tags) == 10
-    with pytest.raises(BadTimeError, match=r"or a tag, found 'relase-1'; did you mean release-1\?"):
+    with pytest.raises(
+        BadTimeError, match=r"'relase-1' is neither a time nor a tag; did you mean release-1\?"
+    ):
         to_ms("relase-1", tags=lambda: tags)
 
 
@@ -127,13 +129,19 @@ def test_days_and_zones(text: str, iso: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("mondy", "found 'mondy'; did you mean monday?"),
-        ("monday 25:00", "found 'monday 25:00'"),
-        ("monday 14:00 Berlin", "found 'Berlin'; did you mean Europe/Berlin?"),
-        ("2024-05-01 14:00 Europe/Brelin", "found 'Europe/Brelin'; did you mean Europe/Berlin?"),
-        ("2024-05-01 14:00 ../../etc/passwd", "found '2024-05-01 14:00 ../../etc/passwd'"),
-        ("2024-05-41 UTC", "found '2024-05-41 UTC'"),
-        ("3 days", "found '3 days'"),
+        ("mondy", "'mondy' is not a time; did you mean monday?"),
+        ("monday 25:00", "'monday 25:00' is not a time; give one such as 2024-05-01"),
+        ("monday 14:00 Berlin", "'Berlin' is not a time zone; did you mean Europe/Berlin?"),
+        (
+            "2024-05-01 14:00 Europe/Brelin",
+            "'Europe/Brelin' is not a time zone; did you mean Europe/Berlin?",
+        ),
+        (
+            "2024-05-01 14:00 ../../etc/passwd",
+            "'2024-05-01 14:00 ../../etc/passwd' is not a time; give one such as 2024-05-01",
+        ),
+        ("2024-05-41 UTC", "'2024-05-41 UTC' is not a time; give one such as 2024-05-01"),
+        ("3 days", "'3 days' is not a time; give one such as 2024-05-01"),
     ],
 )
 def test_what_is_no_day(text: str, problem: str) -> None:

@@ -66,7 +66,7 @@ def test_seconds_are_no_milliseconds(
     words = command.replace("ARRAY", str(made.array)).replace("GROUP", str(made.dataset)).split()
     assert main([str(seconds) if word == "T" else word for word in words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"expected milliseconds, found {seconds}, which is 1970-01-20 20:33:10.800 UTC" in line
+    assert f"{seconds} ms is 1970-01-20 20:33:10.800 UTC, before everything" in line
     assert line.endswith(f"if you mean 2024-05-13 09:00:00.000 UTC, give {seconds * 1000}")
 
 
