@@ -158,10 +158,13 @@ class Execution:
 
     def report(self) -> Report:
         """Report what was done so far."""
+        planned, steps = self.plan.report(), lasting(self.done)
+        if not steps:  # all of it was left alone, or taken back
+            planned = replace(planned, rows={}, engine_open_requests=None)
         return replace(
-            self.plan.report(),
+            planned,
             dry_run=False,
-            steps=lasting(self.done),
+            steps=steps,
             notes=tuple(self.notes),
             findings=tuple(self.findings),
             added=tuple(self.added),
