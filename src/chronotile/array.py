@@ -216,6 +216,7 @@ class Array(Handle["Report"]):
     ) -> Report:
         self._refuse_member("" if how.get("outside") else how.get("member"))
         from chronotile.change.executor import execute
+        from chronotile.change.operations import list_operations
         from chronotile.change.plan import Report
 
         who, dry_run = who_asks(options, how), how.get("dry_run", False)
@@ -229,11 +230,19 @@ class Array(Handle["Report"]):
                 return Report("undo", self.uri, dry_run=dry_run, steps=steps, notes=notes)
             if any(one.did(command, who) for one in settled):
                 return Report(command, self.uri, dry_run=dry_run, steps=(), notes=notes)
+            known = () if dry_run else list_operations(self.store)
             plan = planner(self.store, self.key, **options)
             plan = replace(plan, notes=(*notes, *plan.notes))
             if dry_run:
                 return plan.report()
-            return execute(self.store, plan, who, exclusive=exclusive, before=how.get("before"))
+            return execute(
+                self.store,
+                plan,
+                who,
+                exclusive=exclusive,
+                known=known,
+                before=how.get("before"),
+            )
         finally:
             self._read_again()
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 import tiledb
 from bench import erase_oracle as oracle
-from support.array_places import InBucket
+from support.array_places import InBucket, read_all
 from support.corpus_cases import CASES
-from support.engine_arrays import s3_settings
+from support.engine_arrays import EngineArray, s3_settings
 
 import chronotile as ct
 from chronotile.check.findings import RefusedError
@@ -312,6 +312,25 @@ def test_rows_without_a_number_are_named(tmp_path: Path) -> None:
         opened(uri).erase("f < 8")
     # Where no other row is left, nothing is in the way.
     assert opened(uri).erase("d in [1, 2, 3]").certificate["matches_left"] == 0
+
+
+@pytest.mark.parametrize("where", ["v < 8", "v != 8", "d >= 1 and v == 7"])
+def test_rows_with_null_are_named_and_stay(tmp_path: Path, where: str) -> None:
+    """A delete by the engine takes NULL for a number (F7)."""
+    array = EngineArray(tmp_path / "a").create(
+        dims=[tiledb.Dim("d", domain=(0, 9), tile=5, dtype="int32")],
+        attrs=[tiledb.Attr("v", dtype="int32", nullable=True)],
+    )
+    array.write_raw(10, d=[1, 2, 3, 4], v=[7, 8, None, None])
+    before, files = array.answer(), read_all(array.folder)
+    assert before == ((1, 7), (2, 8), (3, None), (4, None))
+    with pytest.raises(RefusedError, match=r"also remove 2 rows .* hold NULL or NaN: d = 3") as no:
+        opened(array.uri).erase(where)
+    assert "d = 4" in str(no.value)
+    assert (array.answer(), read_all(array.folder)) == (before, files)
+    # Those rows are reached by another field, and then nothing is in the way.
+    assert opened(array.uri).erase("d == 1").certificate["matches_left"] == 0
+    assert array.answer() == before[1:]
 
 
 def test_fragments_from_before_a_field_are_left_alone(tmp_path: Path) -> None:

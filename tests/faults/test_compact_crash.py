@@ -21,6 +21,7 @@ import pytest
 from support.array_places import Files, InBucket, OnDisk, Place, read_all
 from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
+from support.full_disk import on_full_disk
 
 import chronotile as ct
 from chronotile.array import Array
@@ -318,3 +319,22 @@ def test_an_engine_that_looks_and_acts_later(tmp_path: pathlib.Path, kind: str, 
     pairs = [*itertools.combinations(range(1, steps_of(tmp_path, kind) + 2), 2)]
     chance = random.Random(f"{kind} {act}")
     judge(tmp_path, kind, act, chance.sample(pairs, min(len(pairs), 60 if IS_LONG else 2)))
+
+
+def test_a_compact_on_a_full_disk_leaves_the_array_as_it_was(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create(upper=99_999)
+    for at in (10, 20):
+        array.write(at, {x: x * 40_503 % 2**31 for x in range(at, 20_000)})
+    before, files = array.answers(WINDOWS), array.files("__fragments")
+    ended = on_full_disk("compact", array.uri, "--quiet", "0s")
+    assert ended.returncode == 0, ended.stderr
+    assert "nothing to do" in ended.stdout
+    assert "1 more are left alone" in ended.stdout
+    assert "File too large" in ended.stdout
+    assert "rows merged" not in ended.stdout
+    assert (array.answers(WINDOWS), array.files("__fragments")) == (before, files)
+    assert not array.files("__chronotile/scratch")
+    assert not [one for one in ct.open_log(array.uri).check() if one.severity == "error"]
+    ct.open(array.uri).compact(quiet=0)
+    assert array.answers(WINDOWS) == before
+    assert len(ct.open_log(array.uri).view().fragments) == 1

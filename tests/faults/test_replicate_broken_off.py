@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import tiledb
 from support.engine_arrays import EngineArray, s3_settings
+from support.full_disk import on_full_disk
 
 import chronotile as ct
 from chronotile.dataset.replicate_tree import ReplicateOptions, replicate_array
@@ -191,3 +192,24 @@ def test_a_bucket_is_no_different(s3: S3Server, bucket: str) -> None:
             assert shown(target) >= before
             run(here, store, prune=False)
         assert target.answers(WINDOWS) == expected
+
+
+def test_a_target_that_is_full_stays_readable_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    source = EngineArray(tmp_path / "source").create(upper=99_999)
+    source.write(10, {1: 1, 2: 2})
+    target = EngineArray(tmp_path / "target")
+    ct.replicate(source.uri, target.uri)
+    source.write(20, {3: 3})
+    # Values that no filter makes smaller than they are.
+    large = {x: x * 40_503 % 2**31 for x in range(10, 60_000)}
+    source.write(30, large)
+    source.write(40, {4: 4})
+    ended = on_full_disk("replicate", source.uri, target.uri)
+    assert ended.returncode == 3, ended.stderr
+    (message,) = ended.stderr.strip().splitlines()
+    assert "File too large" in message
+    # Whole commits only: all of the large one or nothing of it.
+    assert {1, 2} <= shown(target) <= {1, 2, 3, 4}
+    assert not [one for one in ct.open_log(target.uri).check() if one.severity == "error"]
+    ct.replicate(source.uri, target.uri)
+    assert target.answers(WINDOWS) == source.answers(WINDOWS)

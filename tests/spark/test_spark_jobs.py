@@ -27,6 +27,7 @@ from support.stored_tables import as_read, files, stored, version
 
 import chronotile as ct
 from chronotile import consolidate, vacuum
+from chronotile.change.operations import list_operations
 from chronotile.cli import program as cli
 from chronotile.errors import StorageError
 from chronotile.fleet import array_tables, register, shares
@@ -40,6 +41,7 @@ from chronotile.fleet.delta_store import Output, OvertakenError
 from chronotile.fleet.find_arrays import Fleet
 from chronotile.fleet.maintenance import STOP, Due, Work
 from chronotile.fleet.options import Options
+from chronotile.fleet.policy import read_policy
 from chronotile.fleet.read_bucket import run_task
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import UnreadableError, read_limit
@@ -50,7 +52,7 @@ from chronotile.format.timestamps import LAST_CALENDAR_MS
 from chronotile.history import fragment_facts
 from chronotile.history.text_columns import TWIN
 from chronotile.show.output import size_text
-from chronotile.storage.store import open_store
+from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -1054,6 +1056,49 @@ def test_small_fragments_are_merged_by_policy(
         assert told == {f"compact {outcome}": 2}
     assert [array.answers([(0, 20), (0, 99)]) for array in arrays] == before
     assert [len(ct.open_log(array.uri).view().fragments) for array in arrays] == [1, 1]
+
+
+def test_a_worker_that_is_killed_while_it_merges_leaves_nothing_half_done(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies when the merged fragment and its sources are visible; the task runs again."""
+    root, killed = tmp_path / "root", tmp_path / "killed"
+    arrays = [EngineArray(root / name).create() for name in ("a", "b")]
+    windows = [(0, 10), (0, 20), (15, 30), (0, 99)]
+    for array in arrays:
+        for at in (10, 20, 30):
+            array.write(at, {at: at, 5: at})
+    before = [array.answers(windows) for array in arrays]
+    group, made = maintenance_job.maintain_group, Store.__post_init__
+
+    def die(arrays: tuple[Due, ...], work: Work) -> Any:
+        def kill(operation: str, path: str) -> None:
+            if operation == "put" and path.endswith(".vac"):
+                killed.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def watched(store: Store) -> None:
+            made(store)
+            if store.uri.endswith("/b") and not killed.exists():
+                object.__setattr__(store, "on_operation", kill)
+
+        Store.__post_init__ = watched  # type: ignore[method-assign,assignment]
+        return group(arrays, work)
+
+    monkeypatch.setattr(maintenance_job, "maintain_group", die)
+    rule = 'arrays = ["**"]\nalways = true\ncompact = { max_memory = "1GB", quiet = "0s" }'
+    (tmp_path / "policy.toml").write_text(f"[[rule]]\n{rule}\n")
+    policy = read_policy(str(tmp_path / "policy.toml"))
+    told = run(spark, job(root, tmp_path / "out", maintain=True, policy=policy))
+    assert killed.exists()
+    assert set(dict(told.maintained)) <= {"compact done", "compact nothing"}
+    assert [array.answers(windows) for array in arrays] == before
+    for array in arrays:
+        assert len(ct.open_log(array.uri).view().fragments) == 1
+        assert not [one for one in ct.open_log(array.uri).check() if one.severity == "error"]
+        assert not array.files("__chronotile/scratch")
+    states = [one.state for one in list_operations(open_store(arrays[1].uri))]
+    assert states == ["done", "failed"], "the next one took back what was begun"
 
 
 def test_the_tables_can_lie_in_a_bucket(

@@ -40,7 +40,7 @@ class Forks:
 
 
 @contextmanager
-def forks(script: str) -> Iterator[Forks]:
+def warm_process(script: str) -> Iterator[subprocess.Popen[str]]:
     """Run the script until the block ends, with the code that this process runs."""
     paths = [str(Path(__file__).resolve().parents[1]), *sys.path]
     with subprocess.Popen(
@@ -52,10 +52,17 @@ def forks(script: str) -> Iterator[Forks]:
     ) as process:
         assert process.stdin is not None
         try:
-            yield Forks(process)
+            yield process
         finally:
             process.stdin.close()
             process.wait(60)
+
+
+@contextmanager
+def forks(script: str) -> Iterator[Forks]:
+    """Run a script that calls `serve` until the block ends."""
+    with warm_process(script) as process:
+        yield Forks(process)
 
 
 class Steps:

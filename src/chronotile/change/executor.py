@@ -24,7 +24,7 @@ from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from chronotile.change.operations import Operation, Who
     from chronotile.change.plan import Before, Plan, Seen, Source, Stage, Step
@@ -46,6 +46,7 @@ def execute(
     operation: Operation | None = None,
     numbers: Mapping[tuple[str, str], int] | None = None,
     exclusive: bool = False,
+    known: Collection[Operation] | None = None,
     again: Callable[[], Plan] | None = None,
     before: Before = None,
     on_file: Callable[[], None] | None = None,
@@ -60,6 +61,7 @@ def execute(
         numbers: Operation and path of a step -> its number in the quarantine, if this goes on with
             a run that was broken off.
         exclusive: Other such changes are refused until this one has ended.
+        known: The operations that were there before it was planned.
         again: Plans the change once more, if somebody else changed the same files meanwhile.
         before: Called with the planned steps, before anything is written.
         on_file: Called after each file that is copied.
@@ -67,6 +69,7 @@ def execute(
     Raises:
         ChangedError: Somebody else changes the same files; try again.
         StorageError: The storage failed, or the record cannot be written.
+        RefusedError: Another change is under way, or has ended since this one was planned.
     """
     if not plan.steps and not any(stage.folders for stage in plan.stages):
         return replace(plan.report(), dry_run=False)
@@ -79,6 +82,7 @@ def execute(
         operation=operation,
         numbers=numbers,
         exclusive=exclusive,
+        known=known,
         on_file=on_file,
     )
     for attempt in range(1, ATTEMPTS + 1):
@@ -122,6 +126,7 @@ class Execution:
         operation: Operation | None = None,
         numbers: Mapping[tuple[str, str], int] | None = None,
         exclusive: bool = False,
+        known: Collection[Operation] | None = None,
         on_file: Callable[[], None] | None = None,
     ) -> None:
         """Write down what is about to happen, unless somebody else keeps the record."""
@@ -130,7 +135,7 @@ class Execution:
         if operation is None and who is not None:
             # Files that are put and removed again are named too: a killed run may leave them.
             planned = replace(plan.report(), steps=plan.steps, facts={})
-            self._begun = operations.begin(store, planned, who, exclusive=exclusive)
+            self._begun = operations.begin(store, planned, who, exclusive=exclusive, known=known)
         operation = operation or self._begun
         # Without a record there is no way back, but what goes out is kept all the same.
         self.quarantine = operations.new_quarantine() if operation is None else operation.quarantine
@@ -153,10 +158,13 @@ class Execution:
 
     def report(self) -> Report:
         """Report what was done so far."""
+        planned, steps = self.plan.report(), lasting(self.done)
+        if not steps:  # all of it was left alone, or taken back
+            planned = replace(planned, rows={}, engine_open_requests=None)
         return replace(
-            self.plan.report(),
+            planned,
             dry_run=False,
-            steps=lasting(self.done),
+            steps=steps,
             notes=tuple(self.notes),
             findings=tuple(self.findings),
             added=tuple(self.added),
@@ -199,7 +207,9 @@ class Execution:
                     operations.give_up(self._begun)
                 raise
         if self._begun is not None and self.who is not None:
-            operations.end(self.store, self._begun, report, self.who, report.state)
+            # What was taken back again is no change, and an undo passes it over.
+            state = report.state if report.steps else "failed"
+            operations.end(self.store, self._begun, report, self.who, state)
         return report
 
     def _run(self, stage: Stage) -> None:
@@ -212,6 +222,7 @@ class Execution:
             self._write_down(seen)
             for other in seen.stages:
                 self._run(other)
+            self._go_aside(seen)
             leave |= seen.leave
             self.notes += seen.notes
             self.added += seen.added
@@ -222,6 +233,8 @@ class Execution:
         for folder in stage.folders:
             if folder not in leave:
                 self.store.remove_folder(folder)
+                copied = [one for one in self.done if one.op in FOLDERS and one.path == folder]
+                self.done = [one for one in self.done if one not in copied]
 
     def _write_down(self, seen: Seen) -> None:
         """Add the steps that a look has found to the record, before they begin."""
@@ -229,8 +242,18 @@ class Execution:
         if not fresh or self._begun is None or self.who is None:
             return
         self._recorded = [step for step in self._recorded if step.path not in seen.leave] + fresh
-        planned = replace(self.plan.report(), steps=tuple(self._recorded), facts={})
-        operations.go_on(self.store, self._begun, planned, self.who)
+        self._go_on()
+
+    def _go_aside(self, seen: Seen) -> None:
+        """Write down that a compact works away from the array again, if more of it is to come."""
+        is_last = self._next == len(self.plan.stages) - 1
+        if self.plan.command == "compact" and seen.leave and seen.stages and not is_last:
+            self._go_on(aside=True)
+
+    def _go_on(self, *, aside: bool = False) -> None:
+        if self._begun is not None and self.who is not None:
+            planned = replace(self.plan.report(), steps=tuple(self._recorded), facts={})
+            operations.go_on(self.store, self._begun, planned, self.who, aside=aside)
 
     def _do(self, steps: Sequence[Step]) -> None:
         for op, some in groupby(steps, key=lambda step: step.op):

@@ -21,11 +21,12 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from chronotile.change.plan import FOLDERS, Report, json_text
+from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
@@ -58,6 +59,11 @@ _NAME = re.compile(
     r"(?P<time>\d{8}T\d{6}\.\d{3}Z)-(?P<id>[0-9a-f]{8})-(?P<command>[a-z-]+)-(?P<state>[a-z]+)\.json"
 )
 
+
+EXCLUSIVE = frozenset({"apply", "erase", "publish", "repair", "restore", "undelete", "undo"})
+"""Changes that run beside no other of them, and beside no merge."""
+_MERGES = frozenset({"compact", "consolidate"})
+"""Changes that write what is there into new files, and may do so beside each other."""
 
 COPIES = ("clone", "replicate")
 """Commands that make a copy elsewhere: the record in each place names the other."""
@@ -437,11 +443,68 @@ def note_copy(here: Store, there: Store, command: str, message: str | None = Non
             _put(store, path, _document(operation, report, who, first_file(store)))
 
 
-def begin(store: Store, planned: Told, who: Who, *, exclusive: bool = False) -> Operation:
+def excludes(command: str, other: str) -> bool:
+    """Tell whether two changes must not run beside each other.
+
+    >>> excludes("undo", "consolidate"), excludes("compact", "consolidate")
+    (True, False)
+    """
+    both = {command, other}
+    return not both.isdisjoint(EXCLUSIVE) and both <= EXCLUSIVE | _MERGES
+
+
+def find_other(
+    store: Store,
+    command: str,
+    own: Collection[str | None] = (),
+    known: Collection[Operation] | None = None,
+) -> Operation | None:
+    """Find a change that one must not run beside, after that one was written down.
+
+    Two changes that look after they are written down never miss each other.
+
+    Args:
+        store: The array, or the group.
+        command: The change that looks.
+        own: Its id, and that of the group's change that it is a part of.
+        known: The operations that were there before it was planned: whatever ended since then may
+            have changed what it relies on. None asks only for changes that are under way.
+    """
+    for other in list_operations(store):
+        if other.id in own or not excludes(command, other.command):
+            continue
+        if other.state == "begun":
+            with suppress(MissingObjectError):  # it has just ended
+                document = read_operation(store, other)
+                if document.get("aside"):
+                    continue
+                if may_be_running(other, document):
+                    return other
+        if known is not None and other not in known:
+            return other
+    return None
+
+
+def begin(
+    store: Store,
+    planned: Told,
+    who: Who,
+    *,
+    exclusive: bool = False,
+    known: Collection[Operation] | None = None,
+) -> Operation:
     """Write down what is about to happen.
+
+    Args:
+        store: The array, or the group.
+        planned: What is about to happen.
+        who: The caller.
+        exclusive: Other such changes are refused until this one has ended.
+        known: The operations that were there before it was planned.
 
     Raises:
         StorageError: The folder cannot be written.
+        RefusedError: Another change is under way, or has ended since this one was planned.
     """
     id_ = secrets.token_hex(4)
     operation = Operation(
@@ -453,16 +516,31 @@ def begin(store: Store, planned: Told, who: Who, *, exclusive: bool = False) -> 
     )
     document = _document(operation, planned, who, first_file(store))
     document |= {"process": this_process(), "exclusive": exclusive}
+    # A compact merges away from the array first: beside that, anything may run.
+    document |= {"aside": True} if planned.command == "compact" else {}
     try:
         _put(store, operation.path, document)
     except ChronotileError:
         give_up(operation)  # the storage may have taken it all the same
         raise
+    own = (operation.id, who.group)
+    other = None if "aside" in document else find_other(store, operation.command, own, known)
+    if other is not None:
+        give_up(operation)  # nothing has been done
+        store.remove([operation.path])
+        problem = f"expected no other change, found {other.command} {other.id}"
+        if other.state == "begun":
+            raise RefusedError(store.uri, f"{problem} under way; try again when it has ended")
+        raise RefusedError(store.uri, f"{problem}, which ended since this was planned; try again")
     return operation
 
 
-def go_on(store: Store, operation: Operation, planned: Told, who: Who) -> None:
+def go_on(
+    store: Store, operation: Operation, planned: Told, who: Who, *, aside: bool = False
+) -> None:
     """Write down what else is about to happen, in the record of an operation that was begun.
+
+    `aside` says that it works away from the array again, so that others may change it.
 
     Raises:
         StorageError: The record cannot be written.
@@ -472,6 +550,7 @@ def go_on(store: Store, operation: Operation, planned: Told, who: Who) -> None:
     before = read_json(old, store.uri_of(operation.path), "a record")
     kept = {name: before[name] for name in ("process", "exclusive", "time") if name in before}
     document = _document(operation, planned, who, before.get("schema")) | kept
+    document |= {"aside": True} if aside else {}
     store.exchange(operation.path, old, json_text(document).encode())
 
 

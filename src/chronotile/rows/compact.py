@@ -44,7 +44,12 @@ from chronotile.change.compact_batches import (
     size_bytes,
 )
 from chronotile.change.kept_windows import Keep, doubtful, kept_windows
-from chronotile.change.operations import list_operations, may_be_running, read_operation
+from chronotile.change.operations import (
+    find_other,
+    list_operations,
+    may_be_running,
+    read_operation,
+)
 from chronotile.change.plan import Plan, Report, Seen, Source, Stage, Step, put
 from chronotile.change.replay import Effect, copy_step
 from chronotile.change.sound_array import sound_history, write_version
@@ -593,7 +598,11 @@ class _Exchange:
 
     def before(self, steps: tuple[Step, ...], store: Store) -> Seen | None:
         """Look whether the sources are as they were planned; leave the stage if they are not."""
-        self.problem = self.problem or self._disturbed(store, is_there=steps[0] is not self.copy)
+        is_first = steps[0] is self.copy
+        # The record says by now that the array is about to change: whoever comes later is refused.
+        if is_first and (other := find_other(store, "compact")) is not None:
+            self.problem = f"{other.command} {other.id} is under way"
+        self.problem = self.problem or self._disturbed(store, is_there=not is_first)
         if self.problem:
             return Seen(leave=frozenset(step.path for step in steps))
         self.is_begun = steps[0] is self.switch
