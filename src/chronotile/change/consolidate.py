@@ -156,7 +156,7 @@ def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     uris = table.uris
     is_write = (uris.ext == WRT) | (uris.ext == OK)
     newer = table.is_from_version(NEWEST_VERSION + 1)
-    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~table.implied & ~newer)
+    writes = np.flatnonzero(table.effective & is_write & ~table.ignored & ~table.implied & ~newer)
     best: dict[str, tuple[tuple[bool, tuple[int, str]], int]] = {}
     for row in table.tile_rows.tolist():
         loose = table.is_loose(row)

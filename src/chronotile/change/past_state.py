@@ -107,7 +107,7 @@ class Past:
     def __init__(self, store: Store, rules: Rules) -> None:
         self.store, self.rules, self.history = store, rules, rules.history
         table = self.history.table
-        rows = rules.fragments[~rules.missing].tolist()
+        rows = rules.fragment_rows[~rules.missing].tolist()
         self._rows = {table.name(row): row for row in rows}
         self._sources = {v.name.text: v.targets for v in self.history.vacuums}
         self._facts: dict[str, StoredFooter | None] = {}
@@ -152,8 +152,8 @@ class Past:
         whole: bool = False,
     ) -> State:
         table, rules = self.history.table, self.rules
-        deletes = self._conditions(rules.deletes, start, end, without)
-        updates = self._conditions(rules.updates, start, end, without)
+        deletes = self._conditions(rules.delete_rows, start, end, without)
+        updates = self._conditions(rules.update_rows, start, end, without)
         in_force = {item.name.text for item in (*deletes, *updates)}
         rows, _ = rules.visible(start, end)
         names = [parse_name(table.name(row)) for row in rows.tolist()]
@@ -175,9 +175,9 @@ class Past:
                     chosen.setdefault(part.name.text, part)
                 for text, folder in found.still_applied:
                     applied.setdefault(text, []).append(folder)
-        seen = rules.superseded(start, end)
-        _, in_window = rules._in_window(start, end)
-        lost = rules.fragments[in_window & ~seen & rules.missing].tolist()
+        hidden = rules.superseded(start, end)
+        _, in_window = rules.in_window(start, end)
+        lost = rules.fragment_rows[in_window & ~hidden & rules.missing].tolist()
         return State(
             parts=tuple(sorted(chosen.values(), key=lambda part: time_order(part.name))),
             deletes=deletes,

@@ -321,7 +321,7 @@ class Load:
     def _committed(self) -> frozenset[str]:
         """The names of all writes of the target."""
         table = self.history.table
-        return frozenset(table.name(row) for row in self.rules.fragments.tolist())
+        return frozenset(table.name(row) for row in self.rules.fragment_rows.tolist())
 
     @cached_property
     def _visible(self) -> frozenset[str]:

@@ -126,7 +126,7 @@ def _mending(store: Store, name: str, key: bytes | None) -> Mending:
         raise RefusedError(store.uri, f"expected a delete or update, found {name!r:.120}")
     commit, row = found[0]
     table = history.table
-    rows = rules.fragments[~rules.missing].tolist()
+    rows = rules.fragment_rows[~rules.missing].tolist()
     health = inspect(store, history, [table.fragment_path(one) for one in rows])
     noted = {name, table.uri(row).rpartition("/")[2]}
     applied = [path for path, item in health.items() if noted.intersection(item.applied)]

@@ -486,7 +486,7 @@ def _schemas_in_use(
         return frozenset(), ()
     table, rules = history.table, Rules(history)
     added = {commit_name(uri).text for uri in record.added}
-    rows = rules.fragments[~rules.missing].tolist()
+    rows = rules.fragment_rows[~rules.missing].tolist()
     later = [name for name in map(table.name, rows) if name not in added]
     used = {
         str(read_head(raw.raw, name).schema_name)
@@ -596,7 +596,7 @@ class _Judge:
         """Refuse if a fragment that the change hid is gone."""
         meta = set(self.history.listing.meta)
         table = self.history.table
-        effective = {table.name(row) for row in self.rules.fragments.tolist()}
+        effective = {table.name(row) for row in self.rules.fragment_rows.tolist()}
         lost = sorted(self.record.hidden - (self.there & effective))
         if lost:
             problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
@@ -640,7 +640,7 @@ class _Judge:
         if not deletes:
             return
         table = self.history.table
-        names = [table.name(row) for row in self.rules.fragments[~self.rules.missing].tolist()]
+        names = [table.name(row) for row in self.rules.fragment_rows[~self.rules.missing].tolist()]
         reader = FooterReader(self.store, self.history)
         for name, stored in reader.read(names, applied=True):
             applied = getattr(stored, "applied", None) or ()
@@ -667,7 +667,7 @@ class _Judge:
         table = self.history.table
         # What the change hid was there before it, such as the copies of an earlier restore.
         own = self.added | self.record.hidden
-        for row in self.rules.fragments.tolist():
+        for row in self.rules.fragment_rows.tolist():
             name = parse_name(table.name(row))
             if name.t1 < moment <= name.t2 and name.text not in own:
                 raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
@@ -721,7 +721,7 @@ def _lost(store: Store, history: History, record: ChangeRecord, inverse: _Invers
 
 def _effective(history: History) -> set[str]:
     table = history.table
-    return {table.uri(row) for row in table.counts.nonzero()[0].tolist()}
+    return {table.uri(row) for row in table.effective.nonzero()[0].tolist()}
 
 
 class Settled(NamedTuple):

@@ -69,7 +69,7 @@ def removable(
 ) -> Removal:
     """Find the fragments that can go, and what is lost; `health` looks into some folders."""
     table, here = history.table, history.listing.fragment_paths()
-    committed = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
+    committed = {table.name(row): table.fragment_path(row) for row in rules.fragment_rows.tolist()}
     listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}
     backing = {
         vacuum.path: _backing(vacuum.name.text, history, listed, committed)

@@ -277,7 +277,7 @@ class LogReport:
         if copies := history.table.also_loose:
             commits += f" ({copies:,} of them also loose)"
         text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
-        text += f"{count_text(self.story.fragments, 'fragment')} visible, "
+        text += f"{count_text(self.story.fragment_count, 'fragment')} visible, "
         unreadable = self.story.unreadable
         deletes, updates = (
             count_text(len(commits) - unreadable[kind], kind)

@@ -66,11 +66,11 @@ def span_of(log: Log) -> Span:
         name = try_parse(text)
         changes |= set() if name is None else {name.t2}
     table, rules = history.table, log.rules
-    for row in (*rules.deletes.tolist(), *rules.updates.tolist()):
+    for row in (*rules.delete_rows.tolist(), *rules.update_rows.tolist()):
         changes.add(int(table.uris.t2[row]))
     changes.update(map(int, rules.first_ends.tolist()))
     # With times of the writer's own, an array can have a state from before its schema's time.
-    first = map(int, table.uris.t1[rules.fragments].tolist())
+    first = map(int, table.uris.t1[rules.fragment_rows].tolist())
     created = min((*changes, *first), default=0)
     return Span(created, frozenset(changes), (*gaps_of(rules), *purges_of(log)))
 
@@ -78,7 +78,7 @@ def span_of(log: Log) -> Span:
 def purges_of(log: Log) -> Iterator[Gap]:
     """Find the stretches at which rows that a later delete removed may be missing already."""
     table, rules = log.history.table, log.rules
-    rows = rules.fragments[~rules.missing]
+    rows = rules.fragment_rows[~rules.missing]
     merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
     if log.history.dense or not len(merged):
         return

@@ -69,7 +69,7 @@ class Problem(NamedTuple):
     path: str
     message: str
     kind: str
-    """`name`, `con`, `ign`, `vac`, `tile`, `schema` or `encrypted`."""
+    """`name`, `con`, `ign`, `vac`, `tile`, `schema`, `version` or `encrypted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +316,7 @@ def _is_dense(
     if len(table.tile_rows):
         return False, 0
     calls = 0
-    writes = table.counts & ~lost & ((table.uris.ext == WRT) | (table.uris.ext == OK))
+    writes = table.effective & ~lost & ((table.uris.ext == WRT) | (table.uris.ext == OK))
     for row in np.flatnonzero(writes).tolist():
         calls += 2
         with suppress(BadFileError, MissingObjectError):

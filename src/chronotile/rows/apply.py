@@ -407,7 +407,7 @@ def _update_steps(
 
 def _cons_with(log: Log, update: RowChange) -> list[str]:
     """Find the `.con` files that hold an update."""
-    table, rows = log.history.table, log.rules.updates.tolist()
+    table, rows = log.history.table, log.rules.update_rows.tolist()
     (row,) = (row for row in rows if table.name(row) == update.name)
     copies = {row, *table.copies(row)}
     return sorted({table.path(copy) for copy in copies if not table.is_loose(copy)})

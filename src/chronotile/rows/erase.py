@@ -444,7 +444,7 @@ class _Erasure:
         No commit shows them any more. Such a folder may be there in part, and hold matches.
         """
         table = self.log.history.table
-        committed = {table.name(row) for row in self.rules.fragments.tolist()}
+        committed = {table.name(row) for row in self.rules.fragment_rows.tolist()}
         folders = (path for path in self._broken_off("remove") if path.startswith(f"{FRAGMENTS}/"))
         return frozenset(path.rpartition("/")[2] for path in folders) - committed
 

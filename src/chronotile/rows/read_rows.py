@@ -158,7 +158,7 @@ def rows_of(
     refuse_gone(log.rules, view.start, view.end, partial(window_command, "rows", log.array))
     at = snapshot(log, view.end)
     lost = np.flatnonzero(log.rules.decide(view.start, view.end) == Rule.MISSING)
-    names = [log.history.table.name(int(log.rules.fragments[number])) for number in lost]
+    names = [log.history.table.name(int(log.rules.fragment_rows[number])) for number in lost]
     gone = [f"the write {name} is left out: its fragment is gone" for name in names]
     look = f"chronotile check {shell_word(log.array)} says more"
     cut = [
