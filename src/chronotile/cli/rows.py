@@ -65,7 +65,7 @@ SUFFIXES = {
 }
 """How the name of a file ends -> the format that it then has."""
 FORMATS = ("table", "csv", "jsonl", "parquet", "arrow")
-"""What rows can be written as; `report.row_formats` writes all but the table."""
+"""What rows can be written as; `show.row_formats` writes all but the table."""
 
 
 class RowsToPrint(NamedTuple):
