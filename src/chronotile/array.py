@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.change.plan import Plan, Report
-    from chronotile.change.undo import Settled
+    from chronotile.change.settle import Settled
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
     from chronotile.dataset.replicate_tree import ReplicateOptions
@@ -222,8 +222,9 @@ class Array(Handle["Report"]):
         try:
             settled = self._settle(how, exclusive=exclusive)
             notes = tuple(one.note for one in settled)
-            if options.get("operation", "") is None and any(one.is_back for one in settled):
-                # An undo of the last change, which was broken off, has nothing else to take back.
+            is_undo_of_last = command == "undo" and options.get("operation", "") is None
+            if is_undo_of_last and any(one.is_back for one in settled):
+                # The last change was broken off, and is taken back by now.
                 plans = (one.plan for one in settled if one.plan is not None)
                 steps = tuple(step for plan in plans for step in plan.steps)
                 return Report("undo", self.uri, dry_run=dry_run, steps=steps, notes=notes)
@@ -238,7 +239,7 @@ class Array(Handle["Report"]):
             self._read_again()
 
     def _settle(self, how: How, *, exclusive: bool = True) -> tuple[Settled, ...]:
-        from chronotile.change.undo import settle
+        from chronotile.change.settle import settle
 
         dry_run = how.get("dry_run", False)
         settled = settle(self.store, self.key, exclusive=exclusive, dry_run=dry_run)

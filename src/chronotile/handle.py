@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.change.operations import Who
     from chronotile.change.plan import Plan, Report
-    from chronotile.change.undo import Settled
+    from chronotile.change.settle import Settled
     from chronotile.change.usage import Usage
     from chronotile.dataset.over_members import GroupReport
     from chronotile.dataset.replicate_tree import ReplicateOptions
