@@ -45,7 +45,7 @@ from chronotile.change.orphan_fragments import Orphan, RemoveOrphans
 from chronotile.change.plan import FOLDERS, Plan, Seen, Source, Stage, Step, at_hand, put
 from chronotile.change.repair import Mender, harmless_tiles
 from chronotile.change.sound_array import sealing_key, sound_history
-from chronotile.change.vacuum import CommitFiles, age_ms
+from chronotile.change.vacuum import CommitRemoval, age_ms
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.vacuumable_fragments import Removal, Superseded, removable
@@ -700,8 +700,8 @@ class _Erasure:
             notes=(),
             relied_on=frozenset(path for path in held if path.rpartition("/")[2] in here),
         )
-        yield from CommitFiles(
-            store, history, removal, kept=(".del", ".upd"), retire=False
+        yield from CommitRemoval(
+            store, history, removal, staying=(".del", ".upd"), retire=False
         ).stages()
         steps = tuple(_exchanged(path, store.read(path), rest, "") for path, rest in trimmed)
         yield Stage(name="lists", seen=_FEWER, steps=steps)
