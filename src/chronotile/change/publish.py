@@ -29,7 +29,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import plan_commits
-from chronotile.change.past_state import Past, count_cells, refuse_newer
+from chronotile.change.past_state import Past, refuse_newer, sum_cells
 from chronotile.change.plan import Plan, Stage, Step, put
 from chronotile.change.replay import Effect, Holds, con_step, copy_step
 from chronotile.change.sound_array import sound_history
@@ -254,7 +254,7 @@ class Load:
                     looks=(replace(holds, taken_back=switch),),
                 ),
             )
-        cells = count_cells(one.staged.part for one in copies)
+        cells = sum_cells(one.staged.part for one in copies)
         return Plan(
             command="publish",
             array=self.store.uri,
@@ -400,7 +400,7 @@ class Load:
         if copies:
             staged = [one.staged for one in copies]
             arrays = count_text(len({one.store.uri for one in staged}), "staging array")
-            cells = count_cells(one.part for one in staged)
+            cells = sum_cells(one.part for one in staged)
             words = "" if cells is None else f" with {count_text(cells, 'cell')}"
             when = "with their own times" if at is None else f"from {at} ({time_text(at)}) on"
             yield f"{count_text(len(staged), 'fragment')}{words} of {arrays}, {when}"
@@ -442,7 +442,7 @@ def _told(delete: Delete) -> str:
 
 def _counted(hidden: list[_Copy]) -> str:
     """Count the rows that a delete may hide: no more than the fragments have."""
-    cells = count_cells(one.staged.part for one in hidden)
+    cells = sum_cells(one.staged.part for one in hidden)
     rows = "rows" if cells is None else f"up to {count_text(cells, 'row')}"
     return f"{rows} in {count_text(len(hidden), 'fragment')}"
 
