@@ -24,12 +24,13 @@ from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history.read_history import History, read_history
 from chronotile.storage.store import open_store
+from chronotile.visibility.gaps import Gap
 from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import View
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -389,6 +390,26 @@ def _reaches(delete: str, fragment: str) -> bool:
     """Tell if a delete is as late as the first cell of a fragment: a merge marks older ones too."""
     late = try_parse(delete)
     return late is not None and parse_name(fragment).t1 <= late.t2
+
+
+def purges_of(log: Log) -> Iterator[Gap]:
+    """Find the stretches at which rows that a later delete removed may be missing already.
+
+    A merge that purged them tells so in its footer; see `dataset.moments`.
+    """
+    table, rules = log.history.table, log.rules
+    rows = rules.fragment_rows[~rules.missing]
+    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
+    if log.history.dense or not len(merged):
+        return
+    facts = log.fragments(names=[table.name(row) for row in merged.tolist()], sizes=False)
+    columns = ("name", "t1", "has_delete_metadata", "applied_deletes")
+    rows_of_facts = zip(*(facts[one].to_pylist() for one in columns), strict=True)
+    for name, first, notes, applied in rows_of_facts:
+        times = [known.t2 for text in applied or () if (known := try_parse(text)) is not None]
+        last = max(times, default=0)
+        if notes is False and last > first:
+            yield Gap(first, last - 1, name, is_purge=True)
 
 
 def open_log(

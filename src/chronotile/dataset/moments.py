@@ -21,6 +21,7 @@ from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import now_ms
+from chronotile.log import purges_of
 from chronotile.visibility.gaps import Gap, gaps_of
 
 if TYPE_CHECKING:
@@ -73,23 +74,6 @@ def span_of(log: Log) -> Span:
     first = map(int, table.uris.t1[rules.fragment_rows].tolist())
     created = min((*changes, *first), default=0)
     return Span(created, frozenset(changes), (*gaps_of(rules), *purges_of(log)))
-
-
-def purges_of(log: Log) -> Iterator[Gap]:
-    """Find the stretches at which rows that a later delete removed may be missing already."""
-    table, rules = log.history.table, log.rules
-    rows = rules.fragment_rows[~rules.missing]
-    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
-    if log.history.dense or not len(merged):
-        return
-    facts = log.fragments(names=[table.name(row) for row in merged.tolist()], sizes=False)
-    columns = ("name", "t1", "has_delete_metadata", "applied_deletes")
-    rows_of_facts = zip(*(facts[one].to_pylist() for one in columns), strict=True)
-    for name, first, notes, applied in rows_of_facts:
-        times = [known.t2 for text in applied or () if (known := try_parse(text)) is not None]
-        last = max(times, default=0)
-        if notes is False and last > first:
-            yield Gap(first, last - 1, name, is_purge=True)
 
 
 def find_moments(dataset: Dataset) -> tuple[WholeState, ...]:
