@@ -67,16 +67,16 @@ class Array(Handle["Report"]):
         return self.log
 
     @cached_property
-    def labelled_log(self) -> Log:
-        """The commit log with the labels of enumerations, as rows need it."""
-        from chronotile.rows.snapshot import open_labelled
+    def log_with_enumerations(self) -> Log:
+        """The commit log with the values of enumerations, as rows need it."""
+        from chronotile.rows.snapshot import open_with_enumerations
 
-        return open_labelled(self.store, self.key)
+        return open_with_enumerations(self.store, self.key)
 
     def _read_again(self) -> None:
         """Forget what was read: the array has changed."""
         self.__dict__.pop("log", None)
-        self.__dict__.pop("labelled_log", None)
+        self.__dict__.pop("log_with_enumerations", None)
 
     @property
     def tags(self) -> dict[str, int]:
@@ -174,7 +174,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.read_rows import rows_of
 
         self._refuse_member(member)
-        return rows_of(self.labelled_log, start, end, where=where, fields=fields)
+        return rows_of(self.log_with_enumerations, start, end, where=where, fields=fields)
 
     def removed_reader(
         self, name: str, values: Sequence[str] = (), *, member: str | None = None
@@ -183,7 +183,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.commit_changes import removed_of
 
         self._refuse_member(member)
-        return removed_of(self.labelled_log, name, values)
+        return removed_of(self.log_with_enumerations, name, values)
 
     def _diff(
         self, t1: Moment, t2: Moment, rows: bool, member: str | None
@@ -191,7 +191,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.diff import diff_of
 
         self._refuse_member(member)
-        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows), ()
+        return diff_of(self.log_with_enumerations if rows else self.log, t1, t2, rows=rows), ()
 
     def _blame(
         self, row: Mapping[str, object] | Sequence[str], member: str | None
@@ -199,7 +199,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.blame import blame_of
 
         self._refuse_member(member)
-        return blame_of(self.labelled_log, row), ()
+        return blame_of(self.log_with_enumerations, row), ()
 
     def _array_stores(self, member: str | None) -> list[Store]:  # noqa: ARG002 (it has no members)
         return [self.store]

@@ -263,7 +263,10 @@ def _write(
 @array_argument
 @window_options
 @click.option(
-    "--where", metavar="P", type=Known("field"), help="Only rows that satisfy this predicate."
+    "--where",
+    metavar="P",
+    type=Known("field"),
+    help="Only rows that satisfy this predicate; all rows of the window are read for it.",
 )
 @click.option(
     "--fields", metavar="A,B", type=Known("field"), help="Only these dimensions and attributes."

@@ -142,7 +142,7 @@ def read_history(
         key: The key of an encrypted array, 32 bytes or characters.
         fragments: List the fragments, of which there may be very many. Without them nobody knows
             what is visible.
-        labels: Read the labels of enumerations even if there is no delete or update that may need
+        labels: Read the values of enumerations even if there is no delete or update that may need
             them.
 
     Raises:

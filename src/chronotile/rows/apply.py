@@ -58,7 +58,7 @@ from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import (
     last_time,
-    open_labelled,
+    open_with_enumerations,
     schema_of_rows,
     snapshot,
     uuid_of_rows,
@@ -302,7 +302,7 @@ def plan_apply(store: Store, key: bytes | None) -> Plan:
 
     Memory grows with the rows of all updates.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     at = snapshot(log, last_time(log))
     if at.schema.dense:
         raise RefusedError(log.array, "expected a sparse array, found a dense one: no updates")

@@ -89,6 +89,7 @@ class CellSource:
         fields: Sequence[Field],
         ranges: Sequence[Range],
     ) -> Iterator[Cells]:
+        # The layout that every bare array can be read in, with duplicates or without.
         layout = layout_of(self.at.log.history, every_version=True)
         for cells in read_cells(engine, fields, times=True, layout=layout, ranges=ranges):
             yield replace(cells, lacks=lacks)

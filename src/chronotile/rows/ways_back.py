@@ -48,7 +48,13 @@ from chronotile.rows.engine import Engine, NoEngineError, require_engine
 from chronotile.rows.engine_cells import layout_of, read_cells
 from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
-from chronotile.rows.snapshot import Snapshot, last_time, open_labelled, schema_in_force, snapshot
+from chronotile.rows.snapshot import (
+    Snapshot,
+    last_time,
+    open_with_enumerations,
+    schema_in_force,
+    snapshot,
+)
 from chronotile.storage.store import put_compared
 
 if TYPE_CHECKING:
@@ -124,7 +130,7 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan) -> Plan:
 
     The engine must be there to count.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     rows = log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
     paths = [log.history.table.fragment_path(row) for row in rows[: MOST_FRAGMENTS + 1]]
     cells = count_cells(store, log.history, paths) if len(paths) <= MOST_FRAGMENTS else None
@@ -158,7 +164,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
 
     Memory grows with these rows.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     _, rules = sound_history(store, key)
     latest = latest_moment(rules)
     moment = max(now_ms(), latest + 1) if at is None else moment_in(store, log.history, at)
@@ -236,7 +242,7 @@ def plan_restore_rows(
     Raises:
         RefusedError: The array is dense, or damaged.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     history, rules = sound_history(store, key)
     if history.dense:
         raise RefusedError(store.uri, "expected a sparse array, found a dense one")
