@@ -1,7 +1,8 @@
 """The one place where a plan becomes a change.
 
 In: a store and a plan. Out: the array changed, and the report of what was done. Decides nothing:
-the plan says what happens in which order, and what to look at again just before.
+the plan says what happens in which order, and what to look at again just before. A few looks act
+themselves: `plan.Look` names them.
 
 The order: write down what is about to happen, then stage by stage look, put, switch, remove; then
 write down how it ended. Nothing is taken for done before the storage has confirmed it. A run that
