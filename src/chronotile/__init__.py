@@ -36,12 +36,14 @@ Data moves one way through the rooms: each imports only from those above it.
     visibility    what an open at a window sees, and why: the rules, and only there
     check         what is wrong, and what to do about it
     single_file   one file by itself, decoded
-    show          all of it in words, pages and pictures, on its way out: reads nothing
+    show          all of it in words, pages and pictures, on its way out: reads nothing by itself
     change        every change: its plan, the executor, the record, the way back
     dataset       many arrays at once
     rows          what a window should show, row by row: the only room that asks the engine
     fleet         whole fleets: finding arrays, tables, Spark, streams, the pipeline, maintenance
     cli           the command line
+
+F1 to F17, all over the code, are faults of the engine; `guides/faults.md` explains each.
 
 Beside them: `log`, one array's log, where reading, rules, checks and words meet; `handle`, `array`
 and `group`, which users hold; and `shims` and `spark`, the functions of earlier

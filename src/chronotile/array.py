@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.change.plan import Plan, Report
-    from chronotile.change.undo import Settled
+    from chronotile.change.settle import Settled
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
     from chronotile.dataset.replicate_tree import ReplicateOptions
@@ -67,16 +67,16 @@ class Array(Handle["Report"]):
         return self.log
 
     @cached_property
-    def labelled_log(self) -> Log:
-        """The commit log with the labels of enumerations, as rows need it."""
-        from chronotile.rows.snapshot import open_labelled
+    def log_with_enumerations(self) -> Log:
+        """The commit log with the values of enumerations, as rows need it."""
+        from chronotile.rows.snapshot import open_with_enumerations
 
-        return open_labelled(self.store, self.key)
+        return open_with_enumerations(self.store, self.key)
 
     def _read_again(self) -> None:
         """Forget what was read: the array has changed."""
         self.__dict__.pop("log", None)
-        self.__dict__.pop("labelled_log", None)
+        self.__dict__.pop("log_with_enumerations", None)
 
     @property
     def tags(self) -> dict[str, int]:
@@ -174,7 +174,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.read_rows import rows_of
 
         self._refuse_member(member)
-        return rows_of(self.labelled_log, start, end, where=where, fields=fields)
+        return rows_of(self.log_with_enumerations, start, end, where=where, fields=fields)
 
     def removed_reader(
         self, name: str, values: Sequence[str] = (), *, member: str | None = None
@@ -183,7 +183,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.commit_changes import removed_of
 
         self._refuse_member(member)
-        return removed_of(self.labelled_log, name, values)
+        return removed_of(self.log_with_enumerations, name, values)
 
     def _diff(
         self, t1: Moment, t2: Moment, rows: bool, member: str | None
@@ -191,7 +191,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.diff import diff_of
 
         self._refuse_member(member)
-        return diff_of(self.labelled_log if rows else self.log, t1, t2, rows=rows), ()
+        return diff_of(self.log_with_enumerations if rows else self.log, t1, t2, rows=rows), ()
 
     def _blame(
         self, row: Mapping[str, object] | Sequence[str], member: str | None
@@ -199,7 +199,7 @@ class Array(Handle["Report"]):
         from chronotile.rows.blame import blame_of
 
         self._refuse_member(member)
-        return blame_of(self.labelled_log, row), ()
+        return blame_of(self.log_with_enumerations, row), ()
 
     def _array_stores(self, member: str | None) -> list[Store]:  # noqa: ARG002 (it has no members)
         return [self.store]
@@ -223,8 +223,9 @@ class Array(Handle["Report"]):
         try:
             settled = self._settle(how, exclusive=exclusive)
             notes = tuple(one.note for one in settled)
-            if options.get("operation", "") is None and any(one.is_back for one in settled):
-                # An undo of the last change, which was broken off, has nothing else to take back.
+            is_undo_of_last = command == "undo" and options.get("operation", "") is None
+            if is_undo_of_last and any(one.is_back for one in settled):
+                # The last change was broken off, and is taken back by now.
                 plans = (one.plan for one in settled if one.plan is not None)
                 steps = tuple(step for plan in plans for step in plan.steps)
                 return Report("undo", self.uri, dry_run=dry_run, steps=steps, notes=notes)
@@ -247,7 +248,7 @@ class Array(Handle["Report"]):
             self._read_again()
 
     def _settle(self, how: How, *, exclusive: bool = True) -> tuple[Settled, ...]:
-        from chronotile.change.undo import settle
+        from chronotile.change.settle import settle
 
         dry_run = how.get("dry_run", False)
         settled = settle(self.store, self.key, exclusive=exclusive, dry_run=dry_run)

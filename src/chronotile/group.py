@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from chronotile.array import Array
     from chronotile.change.plan import Plan
-    from chronotile.change.undo import Settled
+    from chronotile.change.settle import Settled
     from chronotile.change.usage import Usage
     from chronotile.check.findings import Finding
     from chronotile.dataset.member_tree import Member, Node

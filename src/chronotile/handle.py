@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.change.operations import Who
     from chronotile.change.plan import Plan, Report
-    from chronotile.change.undo import Settled
+    from chronotile.change.settle import Settled
     from chronotile.change.usage import Usage
     from chronotile.dataset.over_members import GroupReport
     from chronotile.dataset.replicate_tree import ReplicateOptions
@@ -780,7 +780,7 @@ class Handle(ABC, Generic[R]):
         Raises:
             RefusedError: There is no such change, or it cannot be taken back any more.
         """
-        return self._undo(operation_of(operation), how)
+        return self._undo(id_of_report(operation), how)
 
     @abstractmethod
     def _undo(self, wanted: str | Mapping[str, Any] | None, how: How) -> R:
@@ -1034,11 +1034,11 @@ def for_users(
 
     from chronotile.change.operations import tell_operations
     from chronotile.history.text_columns import TWIN, timestamps
-    from chronotile.show.operation_words import Operations
+    from chronotile.show.operation_words import OperationWords
 
     known: dict[str, str] = {}
     for store in stores:
-        known |= Operations(tell_operations(store)).of_name
+        known |= OperationWords(tell_operations(store)).of_name
     ids = pa.array([known.get(name) for name in table[names].to_pylist()], pa.string())
     table = table.add_column(table.schema.get_field_index(names) + 1, "operation", ids)
     for name in times:
@@ -1047,10 +1047,10 @@ def for_users(
     return table
 
 
-def operation_of(done: Done | None) -> str | Mapping[str, Any] | None:
+def id_of_report(done: Done | None) -> str | Mapping[str, Any] | None:
     """Give the id of an operation, if there is one; else the report that was given.
 
-    >>> operation_of("1f3a9c02"), operation_of({"operation": "1f3a9c02"})
+    >>> id_of_report("1f3a9c02"), id_of_report({"operation": "1f3a9c02"})
     ('1f3a9c02', '1f3a9c02')
     """
     if done is None or isinstance(done, str):

@@ -24,12 +24,13 @@ from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history.read_history import History, read_history
 from chronotile.storage.store import open_store
+from chronotile.visibility.gaps import Gap
 from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import View
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from chronotile.format.timestamps import Moment
     from chronotile.history.log_watch import LogWatch
     from chronotile.show.events import Event
-    from chronotile.show.operation_words import Operations
+    from chronotile.show.operation_words import OperationWords
     from chronotile.show.picture import Height, Picture
     from chronotile.show.story import EventFilter, Story
     from chronotile.storage.store import Entry, Store
@@ -119,10 +120,9 @@ class Log:
         """The names of all commits, fragments, schemas and metadata files of the array."""
         from chronotile.history import text_columns
 
-        table, explained = self.history.table, self.view().explain()
-        rows = np.flatnonzero(table.counts)
-        commits = text_columns.names(table, rows).to_pylist()
-        others = (item.name for item in explained[len(self.rules.fragments) :])
+        table = self.history.table
+        commits = text_columns.names(table, np.flatnonzero(table.effective)).to_pylist()
+        others = (item.name for item in self.view().explain().others)
         return tuple(dict.fromkeys((*commits, *others)))
 
     @cached_property
@@ -167,7 +167,9 @@ class Log:
         cells: bool = False,
         look: bool | None = None,
     ) -> Story:
-        """Read what the words of events need; the events are made one by one.
+        """Read what the words of all events need; the events are made one by one.
+
+        Metadata, footers and older schemas are read later, when the event that needs them is made.
 
         Args:
             end: The end of the window by which an event is called visible; now, if left out.
@@ -188,14 +190,14 @@ class Log:
             counts = {row["name"]: row["cells"] for row in facts if row["cells"] is not None}
         looks = sizes if look is None else look
         if looks:
-            listed |= {"metadata": self._metadata, "applied": lambda: self.applied_in}
+            listed |= {"read_metadata": self._metadata, "read_applied": lambda: self.applied_in}
         known = StoryFacts(
-            cells=counts, operations=self.operations, older=self.older_words, **listed
+            cells=counts, operations=self.operations, read_notes=self.older_words, **listed
         )
         return Story(self.view(end=end), known)
 
     @cached_property
-    def operations(self) -> Operations:
+    def operations(self) -> OperationWords:
         """The operations of this package, for words; `Array.operations()` is the table of them.
 
         The first call costs one LIST, and a read for each operation.
@@ -204,9 +206,9 @@ class Log:
             StorageError: The storage failed.
         """
         from chronotile.change.operations import tell_operations
-        from chronotile.show.operation_words import Operations
+        from chronotile.show.operation_words import OperationWords
 
-        return Operations(tell_operations(self.store))
+        return OperationWords(tell_operations(self.store))
 
     def events(
         self,
@@ -390,6 +392,26 @@ def _reaches(delete: str, fragment: str) -> bool:
     return late is not None and parse_name(fragment).t1 <= late.t2
 
 
+def purges_of(log: Log) -> Iterator[Gap]:
+    """Find the stretches at which rows that a later delete removed may be missing already.
+
+    A merge that purged them tells so in its footer; see `dataset.moments`.
+    """
+    table, rules = log.history.table, log.rules
+    rows = rules.fragment_rows[~rules.missing]
+    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
+    if log.history.dense or not len(merged):
+        return
+    facts = log.fragments(names=[table.name(row) for row in merged.tolist()], sizes=False)
+    columns = ("name", "t1", "has_delete_metadata", "applied_deletes")
+    rows_of_facts = zip(*(facts[one].to_pylist() for one in columns), strict=True)
+    for name, first, notes, applied in rows_of_facts:
+        times = [known.t2 for text in applied or () if (known := try_parse(text)) is not None]
+        last = max(times, default=0)
+        if notes is False and last > first:
+            yield Gap(first, last - 1, name, is_purge=True)
+
+
 def open_log(
     array: str | os.PathLike[str],
     key: bytes | str | None = None,
@@ -478,9 +500,9 @@ class Following:
     def look_folded(self) -> list[tuple[Event, tuple[Event, ...]]]:
         """Give what `look` gives, with one event for all that an operation did."""
         if self._told is None:
-            self._told = {one.name for one in self._story.operations(self._window)}
+            self._told = {one.name for one in self._story.operation_events(self._window)}
         fresh = self.look()
-        operations = {one.name: one for one in self._story.operations(self._window)}
+        operations = {one.name: one for one in self._story.operation_events(self._window)}
         under: dict[str, list[Event]] = {}
         found: list[tuple[Event, list[Event]]] = []
         for event in fresh:

@@ -101,6 +101,8 @@ def test_json_and_events_keep_a_row_a_commit(
     assert {one["kind"] for one in told} <= {
         *("schema", "write", "delete", "vacuum", "consolidated"),
     }
+    text_only = ("--commits", "--no-undone")
+    assert json.loads(printed(capsys, "log", array.uri, "--json", *text_only)) == told
 
 
 def test_what_was_undone_is_shown_as_such_or_left_out(

@@ -64,7 +64,7 @@ def merge(store: Store, scratch: ScratchFolder, **more: Any) -> Merged:
     history = read_history(store, key=more.pop("key", None))
     rules, table = Rules(history), history.table
     names = [table.name(row) for row in rules.visible(0, 1 << 60)[0].tolist()]
-    handed = {table.uri(row).rpartition("/")[2]: table.tile(row)[0] for row in rules.deletes}
+    handed = {table.uri(row).rpartition("/")[2]: table.tile(row)[0] for row in rules.delete_rows}
     deletes = {name: bytes(tile) for name, tile in handed.items()} if more.get("purge") else {}
     options: dict[str, Any] = {"memory": MEMORY, "deletes": deletes} | more
     return merge_aside(store, history, names, scratch, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -216,6 +217,23 @@ def test_commits_that_the_engine_refuses_are_left_out_and_named(tmp_path: Path) 
         notes = (table.schema.metadata or {})[NOTES].decode()
         assert "is left out" in notes, name
         assert table.num_rows, name
+
+
+def test_deletes_act_where_a_fragment_is_gone(tmp_path: Path) -> None:
+    """The engine opens no such array (F10): what it would show without the fragment is read."""
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2, 3: 3})
+    array.delete(30, "a < 3")
+    left = array.rows(0, 40), array.rows(20, 40)
+    array.write(20, {4: 4, 5: 5})
+    gone = next(array.folder.glob("__fragments/__20_20_*"))
+    shutil.rmtree(gone)
+    for start, wanted in zip((0, 20), left, strict=True):
+        table = read_rows(array.uri, start=start, end=40)
+        assert dict(zip(*(table[name].to_pylist() for name in ("x", "a")), strict=True)) == wanted
+        notes = (table.schema.metadata or {})[NOTES].decode()
+        assert f"the write {gone.name} is left out: its fragment is gone" in notes
+    assert read_rows(array.uri, where="a < 3").num_rows == 0
 
 
 def test_an_update_that_sets_a_dimension_is_left_out(

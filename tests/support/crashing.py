@@ -131,6 +131,7 @@ if __name__ == "__main__":
         "group",
         "change.clone",
         "change.publish",
+        "change.settle",
         "change.undo",
         "dataset.publish_members",
         "dataset.tag_members",

@@ -12,7 +12,7 @@ from chronotile.change.executor import execute
 from chronotile.change.merged_files import plan_consolidate_group
 from chronotile.change.operations import Who
 from chronotile.change.repair_group import plan_repair_group
-from chronotile.change.undo import settle
+from chronotile.change.settle import settle
 from chronotile.change.vacuum_metadata import plan_vacuum_group
 from chronotile.group import Group
 from chronotile.handle import open_at

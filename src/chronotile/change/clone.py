@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.executor import execute
 from chronotile.change.operations import note_copy, operation_of
-from chronotile.change.past_state import Past, State
+from chronotile.change.past_state import Past, PastState
 from chronotile.change.plan import Plan, Report, Source, Stage, Step, put
 from chronotile.change.repair import harmless_tiles, row_words
 from chronotile.change.sound_array import array_version, sealing_key
@@ -199,7 +199,7 @@ def _refuse_unknown(history: History, without: frozenset[str]) -> None:
         raise ChronotileError(history.array, f"expected the name of a commit, found {name!r:.120}")
 
 
-def _stand_ins(store: Store, rules: Rules, state: State, notes: list[str]) -> dict[str, bytes]:
+def _stand_ins(store: Store, rules: Rules, state: PastState, notes: list[str]) -> dict[str, bytes]:
     """Make tiles for deletes that fragments have applied and that are left out: uri -> tile."""
     if not state.still_applied:
         return {}
@@ -215,7 +215,7 @@ def _stand_ins(store: Store, rules: Rules, state: State, notes: list[str]) -> di
     return found
 
 
-def _schemas(history: History, state: State) -> tuple[tuple[str, str], ...]:
+def _schemas(history: History, state: PastState) -> tuple[tuple[str, str], ...]:
     """Name the schema files, the one in force first; copy it if it would not be the last."""
     in_force, listed = state.schema, history.schemas
     assert in_force is not None  # a listing without a schema is no array
@@ -229,7 +229,7 @@ def _schemas(history: History, state: State) -> tuple[tuple[str, str], ...]:
     return ((in_force.path, again), *((path, path) for path in paths))
 
 
-def _commits(history: History, state: State, stand_ins: Mapping[str, bytes]) -> Iterator[Step]:
+def _commits(history: History, state: PastState, stand_ins: Mapping[str, bytes]) -> Iterator[Step]:
     """Make the `.con` of the clone, and loose files for commits that cannot stand in one."""
     table, version = history.table, array_version(history)
     implied = table.implied

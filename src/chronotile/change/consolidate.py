@@ -75,9 +75,6 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["commits", "fragment-meta", "array-meta", "all"]
 
-SAME = "every window sees what it saw before"
-"""What a reader sees between stages that only repeat what other files say."""
-
 
 def plan_consolidate(
     store: Store, key: bytes | None, *, mode: Mode = "commits", updates: bool = False
@@ -94,7 +91,7 @@ def plan_consolidate(
         merge = plan_metadata(store, array_metadata(history))
     stages = (
         *commits.stages(history),
-        Stage(name="footers", seen=SAME, steps=footers.steps),
+        Stage(name="footers", steps=footers.steps),
         *(merge.stages() if isinstance(merge, Merge) else ()),
     )
     merged = merge.steps if isinstance(merge, Merge) else ()
@@ -123,8 +120,8 @@ class CommitsPlan(NamedTuple):
             return ()
         look = RemovedMeanwhile(history, self.rows)
         return (
-            Stage(name="commits", seen=SAME, steps=self.steps),
-            Stage(name="writes that were removed meanwhile", seen=SAME, looks=(look,)),
+            Stage(name="commits", steps=self.steps),
+            Stage(name="writes that were removed meanwhile", looks=(look,)),
         )
 
 
@@ -156,7 +153,7 @@ def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     uris = table.uris
     is_write = (uris.ext == WRT) | (uris.ext == OK)
     newer = table.is_from_version(NEWEST_VERSION + 1)
-    writes = np.flatnonzero(table.counts & is_write & ~table.ignored & ~table.implied & ~newer)
+    writes = np.flatnonzero(table.effective & is_write & ~table.ignored & ~table.implied & ~newer)
     best: dict[str, tuple[tuple[bool, tuple[int, str]], int]] = {}
     for row in table.tile_rows.tolist():
         loose = table.is_loose(row)
@@ -369,9 +366,9 @@ def requests_of_opens(
     if held is None:
         return None
     now = now_ms()
-    put = {step.path: step.size for step in planned if step.op == "put"}
+    added = {step.path: step.size for step in planned if step.op == "put"}
     removed = {step.path: step.size for step in planned if step.op == "remove"}
     first = open_cost(rules, held, now)
     both = held._replace(fragments=held.fragments | footers)
     then = open_cost(rules, both, now) if footers else first
-    return first.requests, then.after(put, removed).requests
+    return first.requests, then.after(added, removed).requests

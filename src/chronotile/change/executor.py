@@ -1,7 +1,8 @@
 """The one place where a plan becomes a change.
 
 In: a store and a plan. Out: the array changed, and the report of what was done. Decides nothing:
-the plan says what happens in which order, and what to look at again just before.
+the plan says what happens in which order, and what to look at again just before. A few looks act
+themselves: `plan.Look` names them.
 
 The order: write down what is about to happen, then stage by stage look, put, switch, remove; then
 write down how it ended. Nothing is taken for done before the storage has confirmed it. A run that
@@ -139,7 +140,7 @@ class Execution:
         operation = operation or self._begun
         # Without a record there is no way back, but what goes out is kept all the same.
         self.quarantine = operations.new_quarantine() if operation is None else operation.quarantine
-        self.kept = 0
+        self._quarantined = 0
         """Files in the quarantine so far."""
         self._numbers = numbers or {}
         self.plan_again(plan)
@@ -170,7 +171,7 @@ class Execution:
             added=tuple(self.added),
             checksums=self.checksums,
             hidden=tuple(self.hidden),
-            quarantine=self.store.uri_of(self.quarantine) if self.kept else None,
+            quarantine=self.store.uri_of(self.quarantine) if self._quarantined else None,
             operation=None if self._begun is None else self._begun.id,
         )
 
@@ -288,21 +289,22 @@ class Execution:
                 raise
             self.notes.append(f"{step.path} is gone already: another maintainer's file replaced it")
 
-    def _kept(self, step: Step) -> str:
+    def _next_quarantined(self, step: Step) -> str:
         """Give the place of the next file in the quarantine."""
-        number, self.kept = self._numbers.get((step.op, step.path), self.kept), self.kept + 1
+        number = self._numbers.get((step.op, step.path), self._quarantined)
+        self._quarantined += 1
         return f"{self.quarantine}/{number:04}-{step.path.rpartition('/')[2]}"
 
     def _replace(self, step: Step) -> None:
         """Exchange the content of a file in one step; the quarantine keeps the old, if asked."""
         if step.keep:
             with suppress(ObjectExistsError):
-                put_compared(self.store, self._kept(step), step.old)
+                put_compared(self.store, self._next_quarantined(step), step.old)
         self.store.exchange(step.path, step.old, step.data)
 
     def _move(self, step: Step) -> None:
         """Move a file into the quarantine: it leaves the array after its copy was compared."""
-        kept = self._kept(step)
+        kept = self._next_quarantined(step)
         if step.source is not None:
             self._move_folder(step, kept)
             return

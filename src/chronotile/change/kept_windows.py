@@ -62,9 +62,9 @@ def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:
     """Note how many fragments each window keeps."""
     sizes = {
         folder: sum(entry.size or 0 for entry in store.list_prefix(folder, sizes=True))
-        for folder in removal.kept
+        for folder in removal.held_folders
     }
-    labels = dict.fromkeys(label for found in removal.kept.values() for label in found)
+    labels = dict.fromkeys(label for found in removal.held_folders.values() for label in found)
     for label in labels:
-        own = [size for folder, size in sizes.items() if label in removal.kept[folder]]
+        own = [size for folder, size in sizes.items() if label in removal.held_folders[folder]]
         yield f"{label} holds {count_text(len(own), 'fragment')} of {sum(own):,} bytes"

@@ -121,16 +121,14 @@ class Merge:
         In between every window reads the same. The other order would hide files that nothing
         replaces. Of two maintainers at once at least one sees the other's file.
         """
-        same = "every window sees what it saw before"
         return (
-            Stage(name="merge", seen=same, steps=(self.merged,)),
+            Stage(name="merge", steps=(self.merged,)),
             Stage(
                 name="hide what was merged",
-                seen=same,
                 looks=(Undisturbed(self.known.folder, self.known.names, self.last, self.merged),),
                 steps=(self.vacuum,),
             ),
-            Stage(name="confirm", seen=same, looks=(MergedStays(self.vacuum.path),)),
+            Stage(name="confirm", looks=(MergedStays(self.vacuum.path),)),
         )
 
 

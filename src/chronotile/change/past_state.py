@@ -1,7 +1,7 @@
 """Past states: the fragments, deletes, updates and schema of an array that a window sees.
 
-In: a store, the rules of an array's history, a window. Out: `State`: the fragments whose cells are
-just the visible ones, in order; or a refusal. Changes nothing.
+In: a store, the rules of an array's history, a window. Out: `PastState`: the fragments whose cells
+are just the visible ones, in order; or a refusal. Changes nothing.
 
 A fragment that was merged from others can hold more than the window sees: cells that were written
 outside of it, and notes of deletes that it has applied and that are not in force there. No commit
@@ -52,7 +52,7 @@ class PastFragment(NamedTuple):
     """Whether it still holds cells of the deletes that it has applied: it then needs them (F14)."""
 
 
-def count_cells(parts: Iterable[PastFragment]) -> int | None:
+def sum_cells(parts: Iterable[PastFragment]) -> int | None:
     """Add up the cells of fragments; None if a footer cannot tell."""
     counts = [part.cells for part in parts]
     known = [count for count in counts if count is not None]
@@ -68,7 +68,7 @@ class PastDelete(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PastState:
     """The content of an array that a window sees."""
 
     parts: tuple[PastFragment, ...]
@@ -109,13 +109,13 @@ class Past:
     def __init__(self, store: Store, rules: Rules) -> None:
         self.store, self.rules, self.history = store, rules, rules.history
         table = self.history.table
-        rows = rules.fragments[~rules.missing].tolist()
+        rows = rules.fragment_rows[~rules.missing].tolist()
         self._rows = {table.name(row): row for row in rows}
         self._sources = {v.name.text: v.targets for v in self.history.vacuums}
         self._facts: dict[str, StoredFooter | None] = {}
         self._reader = FooterReader(store, self.history)
 
-    def now(self) -> State:
+    def now(self) -> PastState:
         """Give the state that an open after every commit sees; take nothing apart."""
         return self._state(0, MAX_TIMESTAMP, frozenset(), frozenset(), strict=False, whole=True)
 
@@ -127,7 +127,7 @@ class Past:
         without: Collection[str] = (),
         apart: Collection[str] = (),
         strict: bool = True,
-    ) -> State:
+    ) -> PastState:
         """Give the state that a window sees.
 
         Args:
@@ -152,10 +152,10 @@ class Past:
         *,
         strict: bool,
         whole: bool = False,
-    ) -> State:
+    ) -> PastState:
         table, rules = self.history.table, self.rules
-        deletes = self._conditions(rules.deletes, start, end, without)
-        updates = self._conditions(rules.updates, start, end, without)
+        deletes = self._conditions(rules.delete_rows, start, end, without)
+        updates = self._conditions(rules.update_rows, start, end, without)
         in_force = {item.name.text for item in (*deletes, *updates)}
         rows, _ = rules.visible(start, end)
         names = [parse_name(table.name(row)) for row in rows.tolist()]
@@ -177,10 +177,10 @@ class Past:
                     chosen.setdefault(part.name.text, part)
                 for text, folder in found.still_applied:
                     applied.setdefault(text, []).append(folder)
-        seen = rules.superseded(start, end)
-        _, in_window = rules._in_window(start, end)
-        lost = rules.fragments[in_window & ~seen & rules.missing].tolist()
-        return State(
+        hidden = rules.superseded(start, end)
+        _, in_window = rules.in_window(start, end)
+        lost = rules.fragment_rows[in_window & ~hidden & rules.missing].tolist()
+        return PastState(
             parts=tuple(sorted(chosen.values(), key=lambda part: time_order(part.name))),
             deletes=deletes,
             updates=updates,

@@ -43,10 +43,13 @@ _DONE = {
 
 
 class Source(NamedTuple):
-    """The files of a folder: where they are, and the names that they get."""
+    """The files of a folder: where they are, and the names that they get.
+
+    They are taken from `store`, or written from `content`. With neither, they are there already, as
+    a look wrote them: the step only compares their `sizes`.
+    """
 
     store: Store | None
-    """None if they are at hand."""
     names: Mapping[str, str]
     """Path in that store -> path in the array."""
     sizes: Mapping[str, int | None]
@@ -126,10 +129,19 @@ class Seen(NamedTuple):
 
 
 class Look(Protocol):
-    """A look at the array just before the steps of a stage."""
+    """A look at the array just before the steps of a stage.
+
+    Most only read. A few act, where what is to be done depends on what is found just then:
+
+      - `RewrittenRows`, `_BatchMerge` and `_Later` make the stages that follow, and write rows
+        aside for them; the stage's own steps are what the dry run tells, and are left out;
+      - `RemoveOrphans` removes orphans; the stage's own steps find them gone, and count them;
+      - `Holds`, `_StillThere` and a merge's `after` take a switch back that must not stand;
+      - `Late` waits for a moment.
+    """
 
     def __call__(self, store: Store) -> Seen | None:
-        """Look; give what was found.
+        """Look, or do what only a look can decide; give what was found.
 
         Raises:
             ChangedError: What the plan relies on is gone or has changed.
@@ -141,7 +153,8 @@ class Stage:
     """Steps between which the array is never in doubt; a run may stop before or after them."""
 
     name: str
-    seen: str
+    """What it is about. This and `seen` are for people who read a planner: no code does."""
+    seen: str = "every window sees what it saw before"
     """The view of a reader if the run stops before the next stage."""
     looks: tuple[Look, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -329,8 +342,10 @@ class Report:
         """Give the JSON report as text."""
         return json_text(self.to_dict())
 
-    def summary(self) -> str:
+    def summary(self, *, would: str = "would") -> str:
         """Count the steps in one line, and the findings that are left.
+
+        `would` is the word before a step that is not done yet.
 
         >>> Report("vacuum", "a", dry_run=False, steps=()).summary()
         'nothing to do'
@@ -342,7 +357,7 @@ class Report:
                 [step for step in steps if step.fragment_files is not None],
                 [step for step in steps if step.fragment_files is None],
             )
-            word = f"would {op}" if self.dry_run else done
+            word = f"{would} {op}" if self.dry_run else done
             parts += [f"{word} {_counted(own)}" for own in kinds if own]
         if self.findings:
             parts.append(f"{count_text(len(self.findings), 'finding')} not repaired")

@@ -29,7 +29,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import plan_commits
-from chronotile.change.past_state import Past, State, count_cells, refuse_newer
+from chronotile.change.past_state import Past, PastState, refuse_newer, sum_cells
 from chronotile.change.plan import Plan, Stage, Step, put
 from chronotile.change.replay import Effect, Holds, con_step, copy_step
 from chronotile.change.sound_array import damaged, sound_history
@@ -247,7 +247,7 @@ class Load:
                     looks=(replace(holds, taken_back=switch),),
                 ),
             )
-        cells = count_cells(one.staged.part for one in copies)
+        cells = sum_cells(one.staged.part for one in copies)
         return Plan(
             command="publish",
             array=self.store.uri,
@@ -314,7 +314,7 @@ class Load:
     def _committed(self) -> frozenset[str]:
         """The names of all writes of the target."""
         table = self.history.table
-        return frozenset(table.name(row) for row in self.rules.fragments.tolist())
+        return frozenset(table.name(row) for row in self.rules.fragment_rows.tolist())
 
     @cached_property
     def _visible(self) -> frozenset[str]:
@@ -393,7 +393,7 @@ class Load:
         if copies:
             staged = [one.staged for one in copies]
             arrays = count_text(len({one.store.uri for one in staged}), "staging array")
-            cells = count_cells(one.part for one in staged)
+            cells = sum_cells(one.part for one in staged)
             words = "" if cells is None else f" with {count_text(cells, 'cell')}"
             when = "with their own times" if at is None else f"from {at} ({time_text(at)}) on"
             yield f"{count_text(len(staged), 'fragment')}{words} of {arrays}, {when}"
@@ -427,7 +427,7 @@ def _half(text: str) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def _refuse_conditions(source: Store, rules: Rules, state: State) -> None:
+def _refuse_conditions(source: Store, rules: Rules, state: PastState) -> None:
     """Refuse a staging array whose deletes and updates are not yet part of its fragments.
 
     A fragment that a purge has taken the deleted cells out of no longer needs the delete.
@@ -469,7 +469,7 @@ def _told(delete: Delete) -> str:
 
 def _counted(hidden: list[_Copy]) -> str:
     """Count the rows that a delete may hide: no more than the fragments have."""
-    cells = count_cells(one.staged.part for one in hidden)
+    cells = sum_cells(one.staged.part for one in hidden)
     rows = "rows" if cells is None else f"up to {count_text(cells, 'row')}"
     return f"{rows} in {count_text(len(hidden), 'fragment')}"
 

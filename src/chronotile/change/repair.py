@@ -121,7 +121,7 @@ def _added(store: Store, key: bytes | None, steps: Sequence[Step]) -> tuple[str,
     files = {step.path: step.data for step in steps if step.op in ("put", "replace")}
     shown = overlaid(store, files, without=[step.path for step in steps if step.op == "move"])
     before, after = (
-        {table.uri(row) for row in table.counts.nonzero()[0].tolist()}
+        {table.uri(row) for row in table.effective.nonzero()[0].tolist()}
         for table in (read_history(one, key=key).table for one in (store, shown))
     )
     return tuple(sorted(after - before))
@@ -134,7 +134,7 @@ def _mending(
     rules, table = Rules(history), history.table
     paths = [path for name, path in history.listing.fragment_paths().items() if is_name(name)]
     # A commit may have come between the two lists: look for its fragment all the same.
-    paths += [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
+    paths += [table.fragment_path(row) for row in rules.fragment_rows[~rules.missing].tolist()]
     health = inspect(store, history, paths)
     harmless: dict[str, bytes] = {}
     if any(item.applied for item in health.values()):
@@ -378,7 +378,7 @@ class Mender:
         """Commit whole fragments that no commit names; give their folders."""
         found = find_lost_commits(self.rules, self.health, copies or {})
         if copies is None:
-            if found.again and not len(self.rules.fragments):
+            if found.again and not len(self.rules.fragment_rows):
                 number = count_text(len(found.again), "whole fragment")
                 command = f"chronotile repair {self.history.array} --commit-orphans"
                 note = f"no fragment has a commit, and {number} could be seen: {command}"
@@ -401,7 +401,7 @@ class Mender:
 
     def _replace_lost(self, orphans: set[str]) -> None:
         """Put a delete that matches no row where one is gone that a fragment needs (F14)."""
-        there = {self.history.table.fragment_path(row) for row in self.rules.fragments.tolist()}
+        there = {self.history.table.fragment_path(row) for row in self.rules.fragment_rows.tolist()}
         there |= orphans
         for uri, paths in lost_deletes(self.history, self.health).items():
             if not self.harmless or there.isdisjoint(paths):
@@ -441,7 +441,7 @@ class Mender:
     def _hide_undone(self) -> None:
         """Hide merged fragments that show what a restore hid, if their sources are all there."""
         table = self.history.table
-        committed = {table.name(row) for row in self.rules.fragments.tolist()}
+        committed = {table.name(row) for row in self.rules.fragment_rows.tolist()}
         for one in undone_restores(self.history):
             sources = {name for vacuum in one.merges for name in vacuum.targets}
             if not all(n in committed and is_usable(self.health, n) for n in sources):
@@ -575,7 +575,7 @@ class Mender:
         """Find the one fragment that a cut line of a `.vac` can mean."""
         rest = line.rpartition("/")[2]
         table = self.history.table
-        names = [table.name(row) for row in self.rules.fragments.tolist()]
+        names = [table.name(row) for row in self.rules.fragment_rows.tolist()]
         fits = [text for text in names if rest and text.startswith(rest)]
         if len(fits) == 1:
             name = parse_name(fits[0])
@@ -610,13 +610,13 @@ class FragmentMender:
         self.history, self.rules, self.health = rules.history, rules, health
         self.mending, self.accept_loss = mending, accept_loss
         table = self.history.table
-        self.committed = {table.name(row) for row in rules.fragments.tolist()}
+        self.committed = {table.name(row) for row in rules.fragment_rows.tolist()}
         self.uncommitted = tuple(name for name in rules.uncommitted if is_name(name))
 
     def mend_all(self) -> None:
         """Decide on every fragment, and add the steps to the mending."""
         hidden = self.rules.superseded(0, MAX_TIMESTAMP)
-        for at, row in enumerate(self.rules.fragments.tolist()):
+        for at, row in enumerate(self.rules.fragment_rows.tolist()):
             self.mend(row, missing=bool(self.rules.missing[at]), hidden=bool(hidden[at]))
 
     def mend(self, row: int, *, missing: bool, hidden: bool) -> None:
@@ -779,7 +779,7 @@ def find_lost_commits(
 def _merges(rules: Rules, again: Mapping[str, str]) -> Iterator[str]:
     """Note the fragments that may have been merged from others that are there too."""
     table, vacuums = rules.history.table, {one.name.text for one in rules.history.vacuums}
-    known = [table.name(row) for row in rules.fragments.tolist()]
+    known = [table.name(row) for row in rules.fragment_rows.tolist()]
     names = [parse_name(text) for text in (*known, *again.values()) if is_name(text)]
     for path, text in again.items():
         own = parse_name(text)

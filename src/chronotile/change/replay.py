@@ -4,6 +4,12 @@ In: the visible state, and the wanted one. Out: `Replay`: fragments to hide, fra
 to commit again under new names, and the moments that they get; `Showing`: its steps as stages.
 Removes nothing.
 
+    PastState, now and wanted   what an open sees, and shall see
+      -> _Transition            which of the ways below it takes, and what cannot go it
+      -> Replay                 which fragments and deletes, by which new names: of every way
+      -> Showing                the files of that, each kind by itself
+      -> Stage, Stage, …        the files in the order below, with looks: for the executor
+
 Three ways, the cheapest that does:
 
   hide     every wanted fragment is visible already: a `.vac` dated R hides the others.
@@ -90,7 +96,7 @@ from chronotile.visibility.rules import TIMESTAMPED_CELLS, has_cell_times_by_nam
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from chronotile.change.past_state import Past, State
+    from chronotile.change.past_state import Past, PastState
     from chronotile.format.names import Name
     from chronotile.history.read_history import History
     from chronotile.storage.store import Store
@@ -131,8 +137,12 @@ class Replay:
 
 
 def plan_replay(
-    past: Past, now: State, wanted_at: Callable[[frozenset[str]], State], ends: int, version: int
-) -> tuple[Replay, State]:
+    past: Past,
+    now: PastState,
+    wanted_at: Callable[[frozenset[str]], PastState],
+    ends: int,
+    version: int,
+) -> tuple[Replay, PastState]:
     """Plan the commits that bring a state about, and give the state.
 
     `wanted_at` gives the wanted state, with some merged fragments taken apart. `ends` is the last
@@ -145,21 +155,21 @@ def plan_replay(
     apart: frozenset[str] = frozenset()
     while True:
         wanted = wanted_at(apart)
-        plan = _Transition(now, wanted, dense=past.history.dense)
+        transition = _Transition(now, wanted, dense=past.history.dense)
         allows_duplicates = any(
             item.schema is not None and item.schema.allows_duplicates
             for item in past.history.schemas
         )
-        stuck = plan.stuck(allows_duplicates=allows_duplicates)
+        stuck = transition.stuck(allows_duplicates=allows_duplicates)
         if not stuck:
-            return plan.replay(past, ends, version), wanted
+            return transition.replay(past, ends, version), wanted
         apart |= stuck
 
 
 class _Transition:
     """The way from the present state to the wanted one."""
 
-    def __init__(self, now: State, wanted: State, *, dense: bool) -> None:
+    def __init__(self, now: PastState, wanted: PastState, *, dense: bool) -> None:
         self.now, self.wanted, self.dense = now, wanted, dense
         before = {item.name.text: item for item in (*now.deletes, *now.updates)}
         after = {item.name.text for item in (*wanted.deletes, *wanted.updates)}
@@ -354,16 +364,16 @@ class Showing:
         """
         if self.switch is None and not self.others:
             return ()
-        known = frozenset(
-            (*self.history.listing.commits, *_in_commits((*self.commits.steps, *self.veil)))
-        )
-        old = "every window sees what it saw before"
+        # The names in `__commits` at three points of the order; `commits` are put before all.
+        before_veil = _in_commits(self.commits.steps).union(self.history.listing.commits)
+        before_switch = before_veil | _in_commits(self.veil)
         new = "every window sees the new state, or what it saw before"
         shows = {step.path: step.source.sizes for step in self.copies if step.source is not None}
-        holds = Holds(self.history, known, self.added, shows, self.effect)
+        holds = Holds(self.history, before_switch, self.added, shows, self.effect)
         switch = () if self.switch is None else (self.switch,)
+        at_the_end = before_switch | _in_commits((*switch, *self.files))
         late = Late(
-            known | _in_commits((*switch, *self.files)),
+            at_the_end,
             commit_name(self.files[0].path).t1 if self.files else None,
             tuple({step.path.partition("/")[0]: None for step in self.others}) if switch else (),
             self.last,
@@ -373,17 +383,12 @@ class Showing:
         )
         return (
             *self.commits.stages(self.history),
-            Stage(name="copies", seen=old, steps=self.copies),
-            Stage(
-                name="veil",
-                seen=old,
-                looks=(SameCommits(known - _in_commits(self.veil)), holds),
-                steps=self.veil,
-            ),
+            Stage(name="copies", steps=self.copies),
+            Stage(name="veil", looks=(SameCommits(before_veil), holds), steps=self.veil),
             Stage(
                 name="switch",
                 seen=new,
-                looks=(SameCommits(known),) if self.veil else (),
+                looks=(SameCommits(before_switch),) if self.veil else (),
                 steps=switch,
             ),
             Stage(name="confirm", seen=new, looks=(replace(holds, taken_back=self.switch),)),

@@ -6,13 +6,16 @@ window that ends before stays as it is, and no fragment is removed.
 The old schema's file is put once more, under a later name: fragments name their schema by its file,
 so that all of them stay. Metadata gets one file with the keys that differ. Tags stay as they are:
 they name moments of the whole history.
+
+`rows.ways_back` calls this planner first: it has another way, with the engine, if the state cannot
+be reached by commits alone (`UnreachableError`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.past_state import Past, State, UnreachableError, count_cells
+from chronotile.change.past_state import Past, PastState, UnreachableError, sum_cells
 from chronotile.change.plan import Plan, Step, put
 from chronotile.change.replay import (
     Replay,
@@ -65,7 +68,7 @@ def plan_restore(
     history, rules = sound_history(store, key)
     past, end = Past(store, rules), moment_in(store, history, to)
     past.refuse_lost(end)
-    change = Change(store, rules, past, at)
+    change = VisibleChange(store, rules, past, at)
     back = [*schema_back(store, rules, end)]
     if not keep_metadata:
         back += metadata_back(store, history, end, change.key)
@@ -95,7 +98,7 @@ def with_hint(error: UnreachableError, deletes: list[str], end: int | None) -> U
     return UnreachableError(error.where, f"{error.problem}; other ways: {', or '.join(ways)}")
 
 
-class Change:
+class VisibleChange:
     """One change of what is visible from a moment on."""
 
     def __init__(self, store: Store, rules: Rules, past: Past, at: Moment | None) -> None:
@@ -107,12 +110,14 @@ class Change:
         self.at = None if at is None else moment_in(store, self.history, at)
         if self.at is None and self.latest > now_ms() + _SLACK_MS:
             problem = f"expected no commit of the future, found one of {self.latest}"
-            raise RefusedError(store.uri, f"{problem}; say from when, after it")
+            raise RefusedError(store.uri, f"{problem}; --at names a moment after it")
         self.last = 0
         self.replay = Replay(first=0, last=0, hidden=(), again=())
-        self.wanted: State = self.now
+        self.wanted: PastState = self.now
 
-    def bring(self, wanted_at: Callable[[frozenset[str]], State], *, more: bool = False) -> None:
+    def bring(
+        self, wanted_at: Callable[[frozenset[str]], PastState], *, more: bool = False
+    ) -> None:
         """Plan the commits that bring a state about, all of them after every other commit.
 
         Args:
@@ -168,7 +173,7 @@ class Change:
 
     def _rows(self) -> dict[str, int]:
         """Count the rows of these fragments, as far as their footers tell."""
-        counts = zip(("hidden", "restored"), map(count_cells, self._out_and_back()), strict=True)
+        counts = zip(("hidden", "restored"), map(sum_cells, self._out_and_back()), strict=True)
         return {word: count for word, count in counts if count}
 
     def _notes(self, showing: Showing, words: str) -> Iterator[str]:
@@ -205,7 +210,7 @@ class Change:
 
 def _measured(parts: list[PastFragment]) -> str:
     """Count fragments, with their cells and bytes if the footers have them."""
-    cells = count_cells(parts)
+    cells = sum_cells(parts)
     sizes = [part.size for part in parts if part.size is not None]
     told = [] if cells is None else [count_text(cells, "cell")]
     told += [f"{sum(sizes):,} bytes"] if len(sizes) == len(parts) else []
@@ -300,7 +305,7 @@ def _items(store: Store, history: History, end: int) -> dict[bytes, MetadataItem
 def _refuse_merged(history: History, moment: int) -> None:
     if (text := metadata_merged_over(history, moment)) is not None:
         problem = f"expected the metadata of {moment}, found it merged into {META}/{text}"
-        raise RefusedError(history.array, f"{problem}; keep_metadata leaves metadata as it is")
+        raise RefusedError(history.array, f"{problem}; --keep-metadata leaves metadata as it is")
 
 
 def latest_moment(rules: Rules) -> int:

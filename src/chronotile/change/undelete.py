@@ -16,7 +16,7 @@ from chronotile.change import operations
 from chronotile.change.past_state import Past, UnreachableError
 from chronotile.change.plan import Plan
 from chronotile.change.repair import Mender, harmless_tiles, mending_stages
-from chronotile.change.restore import Change, with_hint
+from chronotile.change.restore import VisibleChange, with_hint
 from chronotile.change.sound_array import sealing_key, sound_history
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
@@ -55,7 +55,7 @@ def _plan_from(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     """Plan to bring the rows back from a moment on."""
     _, rules = sound_history(store, key)
     past = Past(store, rules)
-    change = Change(store, rules, past, at)
+    change = VisibleChange(store, rules, past, at)
     try:
         change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
     except UnreachableError as error:
@@ -126,7 +126,7 @@ def _mending(store: Store, name: str, key: bytes | None) -> Mending:
         raise RefusedError(store.uri, f"expected a delete or update, found {name!r:.120}")
     commit, row = found[0]
     table = history.table
-    rows = rules.fragments[~rules.missing].tolist()
+    rows = rules.fragment_rows[~rules.missing].tolist()
     health = inspect(store, history, [table.fragment_path(one) for one in rows])
     noted = {name, table.uri(row).rpartition("/")[2]}
     applied = [path for path, item in health.items() if noted.intersection(item.applied)]

@@ -23,7 +23,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
-from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import fields
@@ -53,14 +52,15 @@ from chronotile.visibility.view import tile_commits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from chronotile.change.operations import Operation, State, Who
+    from chronotile.change.operations import Operation
     from chronotile.history.read_history import History, SchemaFile
     from chronotile.storage.store import Store
 
 
 FINAL = "it is final"
-NOTHING = "nothing to undo: chronotile has made no change here that can be undone"
 """How a message says that nobody can take a change back any more."""
+NOTHING = "nothing to undo: chronotile has made no change here that can be undone"
+"""The refusal of an undo where no change stands."""
 _TOUCHED = re.compile(
     rf"(?:{COMMITS}|{META}|{SCHEMA}|{FRAGMENT_META}|{FRAGMENTS}|{GROUP})/.+"
     r"|[^/]+\.(?:ok|vac|meta)|__[0-9a-f_]{33,}/__fragment_metadata\.tdb",
@@ -145,7 +145,7 @@ class ChangeRecord(NamedTuple):
 
     id: str
     document: Mapping[str, Any]
-    kept: Store
+    quarantine_store: Store
     """Where the files are that it moved."""
     folder: str
     """In that store."""
@@ -375,7 +375,7 @@ class _Inverse:
             data = self._content(path)
             if data is None or hashlib.sha256(data).hexdigest() != step.get("sha256"):
                 return  # it was not exchanged yet
-            old = self._kept(number, step, path)
+            old = self._read_quarantined(number, step, path)
             if path.endswith(".vac"):
                 # An engine that keeps what it read of the file must see that it has changed.
                 old = encode_exchanged(decode_vac(old, path), data)
@@ -397,12 +397,12 @@ class _Inverse:
     def _place(self, number: int, path: str) -> str:
         return f"{self.record.folder}/{number:04}-{path.rpartition('/')[2]}"
 
-    def _kept(self, number: int, step: Mapping[str, Any], path: str) -> bytes:
+    def _read_quarantined(self, number: int, step: Mapping[str, Any], path: str) -> bytes:
         """Read what the quarantine keeps of a file."""
         if "old" in step:  # a report of an earlier version
             return str(step["old"]).encode()
         try:
-            return self.record.kept.read(self._place(number, path))
+            return self.record.quarantine_store.read(self._place(number, path))
         except MissingObjectError:
             problem = f"expected {path} in the quarantine, found it gone: {FINAL}"
             raise RefusedError(self.store.uri, problem) from None
@@ -415,7 +415,7 @@ class _Inverse:
         there = self._content(path)
         if there is not None and hashlib.sha256(there).hexdigest() == step.get("sha256"):
             return
-        data = self._kept(number, step, path)
+        data = self._read_quarantined(number, step, path)
         if there is not None:
             problem = f"expected no {path}, found another one: it cannot be taken back"
             raise RefusedError(self.store.uri, problem)
@@ -426,10 +426,10 @@ class _Inverse:
     def _copy_back(self, kept: str, path: str, step: Mapping[str, Any]) -> Iterator[Step]:
         """Copy a folder back that an undo moved into its quarantine."""
         names = {str(name): int(size) for name, size in dict(step["files"]).items()}
-        if _is_whole(self.store, path, names):
+        if is_whole_folder(self.store, path, names):
             return
         source = Source(
-            self.record.kept,
+            self.record.quarantine_store,
             {f"{kept}/{name}": f"{path}/{name}" for name in names},
             {f"{path}/{name}": size for name, size in names.items()},
         )
@@ -486,7 +486,7 @@ def _schemas_in_use(
         return frozenset(), ()
     table, rules = history.table, Rules(history)
     added = {commit_name(uri).text for uri in record.added}
-    rows = rules.fragments[~rules.missing].tolist()
+    rows = rules.fragment_rows[~rules.missing].tolist()
     later = [name for name in map(table.name, rows) if name not in added]
     used = {
         str(read_head(raw.raw, name).schema_name)
@@ -596,7 +596,7 @@ class _Judge:
         """Refuse if a fragment that the change hid is gone."""
         meta = set(self.history.listing.meta)
         table = self.history.table
-        effective = {table.name(row) for row in self.rules.fragments.tolist()}
+        effective = {table.name(row) for row in self.rules.fragment_rows.tolist()}
         lost = sorted(self.record.hidden - (self.there & effective))
         if lost:
             problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
@@ -640,7 +640,7 @@ class _Judge:
         if not deletes:
             return
         table = self.history.table
-        names = [table.name(row) for row in self.rules.fragments[~self.rules.missing].tolist()]
+        names = [table.name(row) for row in self.rules.fragment_rows[~self.rules.missing].tolist()]
         reader = FooterReader(self.store, self.history)
         for name, stored in reader.read(names, applied=True):
             applied = getattr(stored, "applied", None) or ()
@@ -667,7 +667,7 @@ class _Judge:
         table = self.history.table
         # What the change hid was there before it, such as the copies of an earlier restore.
         own = self.added | self.record.hidden
-        for row in self.rules.fragments.tolist():
+        for row in self.rules.fragment_rows.tolist():
             name = parse_name(table.name(row))
             if name.t1 < moment <= name.t2 and name.text not in own:
                 raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
@@ -721,157 +721,10 @@ def _lost(store: Store, history: History, record: ChangeRecord, inverse: _Invers
 
 def _effective(history: History) -> set[str]:
     table = history.table
-    return {table.uri(row) for row in table.counts.nonzero()[0].tolist()}
+    return {table.uri(row) for row in table.effective.nonzero()[0].tolist()}
 
 
-class Settled(NamedTuple):
-    """The settlement of a change that was broken off."""
-
-    operation: Operation
-    state: State
-    words: str
-    plan: Plan | None = None
-    """The steps that it takes."""
-    undoes: str | None = None
-    """The operation that it takes back, if it is an undo."""
-    options: Mapping[str, Any] | None = None
-    """The options of a change that had done everything, and was not a part of a group's."""
-
-    def did(self, command: str, who: Who | None) -> bool:
-        """Tell whether it had done all of a change that is asked for once more."""
-        asked = None if who is None else who.options
-        return self.operation.command == command and self.options == asked is not None
-
-    @property
-    def is_back(self) -> bool:
-        """Return True if it takes something back, so that an undo need not do more."""
-        return self.state in ("failed", "undone") or self.undoes is not None
-
-    @property
-    def note(self) -> str:
-        """The words, with the change that they are about."""
-        return f"{_what(self.operation)} was broken off: {self.words}"
-
-
-def _what(operation: Operation) -> str:
-    return f"{operation.command} {operation.id} of {time_text(operation.at_ms)}"
-
-
-def settle(
-    store: Store, key: bytes | None, *, exclusive: bool, dry_run: bool = False
-) -> tuple[Settled, ...]:
-    """Finish or take back what changes that were broken off have left.
-
-    Args:
-        store: The array, or the group.
-        key: Its key.
-        exclusive: The change that comes next is an exclusive one.
-        dry_run: Only say what is to be done.
-
-    Raises:
-        RefusedError: Another change is under way.
-    """
-    found = []
-    for operation, document in broken_off(store, exclusive=exclusive and not dry_run):
-        if "members" in document:
-            continue  # `dataset` settles what was done to a whole group
-        settled = _settlement(store, key, operation)
-        if not dry_run:
-            carry_out_settlement(store, settled)
-        found.append(settled)
-    return tuple(found)
-
-
-def broken_off(
-    store: Store, *, exclusive: bool = False
-) -> Iterator[tuple[Operation, Mapping[str, Any]]]:
-    """Find the changes that were broken off, with their records.
-
-    Raises:
-        RefusedError: An exclusive change is under way, and the next one is exclusive too.
-    """
-    for operation in operations.list_operations(store):
-        if operation.state != "begun":
-            continue
-        try:
-            document = operations.read_operation(store, operation)
-        except MissingObjectError:
-            continue  # it has just ended
-        if not operations.is_of_this(document, store):
-            continue
-        if not operations.may_be_running(operation, document):
-            yield operation, document
-        elif exclusive and document.get("exclusive"):
-            problem = f"expected no other change, found {_what(operation)} under way"
-            raise RefusedError(store.uri, f"{problem}; try again when it has ended")
-
-
-def _settlement(store: Store, key: bytes | None, operation: Operation) -> Settled:
-    """Plan to take back one change that was broken off, or to finish it."""
-    record = read_record(store, operation)
-    known = operations.list_operations(store)
-    undoes = str(record.document.get("undoes"))
-    undone = [one for one in known if one.id == undoes] if record.command == "undo" else []
-    if undone:
-        try:
-            plan = plan_inverse(store, key, standing_record(store, known, undone[0]), begun=record)
-        except RefusedError as error:
-            # Others have built on it since: no later change may fail for that.
-            return Settled(operation, "final", f"it stays as it is: {error.problem}")
-        return Settled(operation, "done", "it is finished", plan, undoes)
-    if record.removes:
-        # Every stop of a removal leaves all windows as they were; what it put may be needed.
-        return Settled(operation, "failed", "what it removed stays removed")
-    if is_complete(store, record):
-        options = None if "group" in record.document else record.document.get("options", {})
-        return Settled(operation, "done", "it had done everything", options=options)
-    try:
-        plan = plan_inverse(store, key, record)
-    except RefusedError as error:
-        return Settled(operation, "final", f"it stays as it is: {error.problem}")
-    return Settled(operation, "failed", "it is taken back", plan)
-
-
-def carry_out_settlement(store: Store, settled: Settled) -> None:
-    """Do what a settlement takes, and write down the new state."""
-    if settled.plan is not None:
-        record = read_record(store, settled.operation)
-        numbers = kept_numbers(record) if settled.undoes is not None else None
-        plan = replace(settled.plan, undoes=None)
-        execute(store, plan, None, operation=settled.operation, numbers=numbers)
-    if settled.undoes is not None:
-        mark_undone(store, settled.undoes)
-    operations.change_state(store, settled.operation, settled.state)
-
-
-def kept_numbers(record: ChangeRecord) -> dict[tuple[str, str], int]:
-    """Give a number to each step of a change that keeps a file in its quarantine."""
-    steps = [(str(step.get("op")), str(step.get("path"))) for step in record.steps]
-    kept = (step for step in steps if step[0] in ("move", "replace"))
-    return {step: number for number, step in enumerate(kept)}
-
-
-def is_complete(store: Store, record: ChangeRecord) -> bool:
-    """Tell whether a change that was broken off had done every step."""
-    last: dict[str, Mapping[str, Any]] = {str(step.get("path")): step for step in record.steps}
-    for path, step in last.items():
-        if step.get("op") in FOLDERS:
-            if not _is_whole(store, path, step.get("files") or {}):
-                return False
-            continue
-        try:
-            data: bytes | None = store.read(path)
-        except MissingObjectError:
-            data = None
-        if step.get("op") == "move":
-            if data is not None:
-                return False
-        elif data is None or hashlib.sha256(data).hexdigest() != step.get("sha256"):
-            return False
-    return True
-
-
-def _is_whole(store: Store, folder: str, files: Mapping[str, int | None]) -> bool:
+def is_whole_folder(store: Store, folder: str, files: Mapping[str, int | None]) -> bool:
     """Tell whether a folder is there with all of its files, as far as they are known."""
     found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
     wanted = {f"{folder}/{name}": size for name, size in files.items()}

@@ -222,21 +222,18 @@ class UnneededDeletes:
         plan = plan_deletes(store, history, unneeded)
         read = {s.path: bytes(s.data) for s in history.table.sources if not s.loose}
         going = {step.path: read[step.path] for step in plan.cons}
-        same = "every window sees what it saw before"
         stages = (
-            Stage(name="new .con", seen=same, steps=plan.new_con),
+            Stage(name="new .con", steps=plan.new_con),
             Stage(
                 name="writes that were removed meanwhile",
-                seen=same,
                 looks=(RemovedMeanwhile(history, plan.rows),) if plan.new_con else (),
             ),
             Stage(
                 name="old .con",
-                seen=same,
                 looks=(NoNewcomers(unneeded.seen, unneeded.last), FilesThere(going)),
                 steps=plan.cons,
             ),
-            Stage(name="deletes", seen=same, steps=plan.loose),
+            Stage(name="deletes", steps=plan.loose),
         )
         return Seen(leave=self.planned, stages=stages)
 

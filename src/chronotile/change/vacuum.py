@@ -74,7 +74,6 @@ LOSS = "time travel is lost"
 """How a note on what a vacuum destroys begins."""
 _HIDING = ("compact", "restore", "undelete")
 """Commands that hide fragments which a vacuum then removes."""
-_SAME = "every window sees what it saw before"
 
 
 def plan_vacuum(
@@ -100,21 +99,22 @@ def plan_vacuum(
     oldest = now_ms() - age_ms(orphan_age)
     history, rules = sound_history(store, key)
     tags = tags_of(store, history)
-    kept = kept_windows(store, history, tags, Keep(tuple(keep), keep_days, group_tags or {}))
+    windows = kept_windows(store, history, tags, Keep(tuple(keep), keep_days, group_tags or {}))
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if mode in ("fragments", "all"):
-        removal = removable(history, rules, partial(inspect, store, history), kept)
+        removal = removable(history, rules, partial(inspect, store, history), windows)
     notes = [*doubtful(tags), *removal.notes, *held_by_windows(store, removal)]
     notes += _no_longer_undone(store, removal)
-    files = (*(() if loose_deletes else (".del",)), *(() if updates else (".upd",)))
-    commits = CommitFiles(store, history, removal, kept=files, retire=mode in ("commits", "all"))
+    staying = (*(() if loose_deletes else (".del",)), *(() if updates else (".upd",)))
+    retire = mode in ("commits", "all")
+    commits = CommitRemoval(store, history, removal, staying=staying, retire=retire)
     metadata = plan_metadata_removal(
         store,
         history,
         commits.gone,
         footers=mode in ("fragment-meta", "all"),
         metadata=mode in ("array-meta", "all"),
-        kept=kept,
+        kept=windows,
     )
     stages = [*commits.stages(), *metadata.stages()]
     steps = tuple(step for stage in stages for step in stage.steps)
@@ -122,25 +122,25 @@ def plan_vacuum(
     if orphans or whole_orphans:
         found, more = find_orphans(store, history, rules, oldest, whole=whole_orphans)
         notes += more
+        # The look removes them, each after it has looked; the steps make the report and the record.
         look = RemoveOrphans(key, found)
         stages.append(
             Stage(
                 name="orphans",
-                seen=_SAME,
                 looks=(look,),
                 steps=tuple(step for orphan in found for step in orphan.steps),
                 folders=tuple(orphan.path for orphan in found if orphan.is_folder),
             )
         )
     notes += metadata.notes
-    blocking = _blocking(commits.loose, shell_word(store.uri))
+    blocking = _note_on_loose_deletes(commits.loose_removals, shell_word(store.uri))
     if deletes:
         unneeded = unneeded_deletes(store, rules, oldest, without=[f.path for f in commits.folders])
         notes += unneeded.notes
         if unneeded.reasons:
             planned = plan_deletes(store, history, unneeded).steps()
             look_again = UnneededDeletes(key, oldest, frozenset(step.path for step in planned))
-            stages.append(Stage(name="deletes", seen=_SAME, looks=(look_again,), steps=planned))
+            stages.append(Stage(name="deletes", looks=(look_again,), steps=planned))
     quarantine, lost = plan_quarantine_removal(store) if mode == "all" else ((), ())
     return Plan(
         command="vacuum",
@@ -160,14 +160,14 @@ def age_ms(age: float | str) -> int:
     return duration_ms(str(age), "orphan_age")
 
 
-def _blocking(loose: Iterable[Step], array: str) -> Iterable[str]:
+def _note_on_loose_deletes(loose: Iterable[Step], array: str) -> Iterable[str]:
     """Note that files of deletes go that an engine looks for (F1)."""
     deletes = sum(step.path.endswith(".del") for step in loose)
     if deletes:
         files = count_text(deletes, "delete's own file", "deletes' own files")
         yield (
             f"{files} would go: an engine can then no longer consolidate commits (F1); "
-            f"--keep-deletes keeps them, and chronotile repair {array} puts them back"
+            f"without --loose-deletes they stay, and chronotile repair {array} puts them back"
         )
 
 
@@ -198,8 +198,11 @@ class _FragmentFolder(NamedTuple):
     reason: str
 
 
-class CommitFiles:
-    """The commit files and fragments that go: steps 1 to 6."""
+class CommitRemoval:
+    """The commit files and fragments that go: points 1 to 6 of the module's order.
+
+    An attribute that ends in `_puts` or `_removals` holds steps.
+    """
 
     def __init__(
         self,
@@ -207,12 +210,12 @@ class CommitFiles:
         history: History,
         removal: Removal,
         *,
-        kept: tuple[str, ...],
+        staying: tuple[str, ...],
         retire: bool,
     ) -> None:
         """Plan them.
 
-        `kept` are extensions of loose commits that stay even if a `.con` holds them; `retire`
+        `staying` are extensions of loose commits that stay even if a `.con` holds them; `retire`
         removes commit files whose commits other files hold.
         """
         self.history, table, sizes = history, history.table, _Sizes(store)
@@ -220,25 +223,25 @@ class CommitFiles:
         rows = rows[~table.implied[rows]]
         in_use = {table.uri(row) for row in rows.tolist()}
         own = {table.uri(row) for row in rows[table.loose[rows]].tolist()}
-        self.ignored = tuple(
+        self.ignored_uris = tuple(
             one.commit_uri
             for one in removal.fragments
             if one.commit_uri in in_use and one.commit_uri not in table.ignores
         )
-        self.new_ignores: tuple[Step, ...] = ()
+        self.ign_puts: tuple[Step, ...] = ()
         # An array without `__commits` has no `.con` that could bring a commit back.
         version = array_version(history)
-        if self.ignored and version >= FIRST_WITH_COMMITS:
-            path = f"{COMMITS}/{later_name(self.ignored, (), version)}.ign"
-            verb = "counts" if len(self.ignored) == 1 else "count"
-            reason = f"{count_text(len(self.ignored), 'write')} that no longer {verb}"
-            self.new_ignores = (put(path, encode_lines(self.ignored), reason),)
-        self.coverage = coverage(table, ignoring=self.ignored)
-        covered = tuple(_covered(self.coverage, own, kept)) if retire else ()
+        if self.ignored_uris and version >= FIRST_WITH_COMMITS:
+            path = f"{COMMITS}/{later_name(self.ignored_uris, (), version)}.ign"
+            verb = "counts" if len(self.ignored_uris) == 1 else "count"
+            reason = f"{count_text(len(self.ignored_uris), 'write')} that no longer {verb}"
+            self.ign_puts = (put(path, encode_lines(self.ignored_uris), reason),)
+        self.coverage = coverage(table, ignoring=self.ignored_uris)
+        covered = tuple(_covered(self.coverage, own, staying)) if retire else ()
         cons = self.coverage.superseded(sizes.times) if retire else {}
         known = history.listing.paths_of(".ign")
         free = self.coverage.free_ignores(known, cons) if retire else ()
-        self.own = tuple(
+        self.commit_removals = tuple(
             sizes.removal(one.commit_uri, f"its fragment is listed in {one.because}")
             for one in removal.fragments
             if one.commit_uri in own
@@ -250,18 +253,20 @@ class CommitFiles:
             frozenset(removal.relied_on),
             tuple(folder.path for folder in self.folders),
         )
-        self.vacuums = tuple(
+        self.vac_removals = tuple(
             sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
         )
-        self.loose = tuple(sizes.removal(uri, f"stands in {holder}") for uri, holder in covered)
+        self.loose_removals = tuple(
+            sizes.removal(uri, f"stands in {holder}") for uri, holder in covered
+        )
         self.relied_on = frozenset(
             holder for holder in (*dict(covered).values(), *cons.values()) if holder is not None
         )
-        self.cons = tuple(
+        self.con_removals = tuple(
             sizes.removal(path, f"{holder} holds all of it" if holder else "none of it counts")
             for path, holder in cons.items()
         )
-        self.ignores = tuple(sizes.removal(path, "names no write of a .con") for path in free)
+        self.ign_removals = tuple(sizes.removal(path, "names no write of a .con") for path in free)
 
     @property
     def gone(self) -> set[str]:
@@ -271,8 +276,8 @@ class CommitFiles:
     def stages(self) -> Iterable[Stage]:
         """Give the steps, in the order of the module's text."""
         hidden = (self.still_hidden,) if self.folders else ()
-        yield Stage(name="ignore", seen=_SAME, looks=hidden, steps=self.new_ignores)
-        yield Stage(name="commits of fragments", seen=_SAME, steps=self.own)
+        yield Stage(name="ignore", looks=hidden, steps=self.ign_puts)
+        yield Stage(name="commits of fragments", steps=self.commit_removals)
         old: list[Step] = []
         files: list[Step] = []
         for folder in self.folders:
@@ -282,57 +287,56 @@ class CommitFiles:
                 is_commit = entry.path == f"{folder.path}/{METADATA}"
                 is_old = not folder.path.startswith(f"{FRAGMENTS}/")
                 (old if is_commit and is_old else files).append(step)
-        yield Stage(name="commits of old fragments", seen=_SAME, steps=tuple(old))
+        yield Stage(name="commits of old fragments", steps=tuple(old))
         yield Stage(
             name="fragments",
-            seen=_SAME,
             steps=tuple(files),
             folders=tuple(folder.path for folder in self.folders),
         )
         lines = {vacuum.path: vacuum.lines for vacuum in self.history.vacuums}
-        listed = {step.path: lines[step.path] for step in self.vacuums}
+        listed = {step.path: lines[step.path] for step in self.vac_removals}
         unchanged = Unchanged(listed, lambda data, path: decode_vac(data, path))
-        yield Stage(name=".vac", seen=_SAME, looks=(unchanged,), steps=self.vacuums)
+        yield Stage(name=".vac", looks=(unchanged,), steps=self.vac_removals)
         read = {s.path: s.data for s in self.history.table.sources if not s.loose}
         relied_on = {path: read[path] for path in self.relied_on}
-        if self.loose or self.cons:
+        if self.loose_removals or self.con_removals:
             reliable = Unchanged(relied_on, missing=False)
-            yield Stage(name="loose commits", seen=_SAME, looks=(reliable,), steps=self.loose)
-            going = {step.path: read[step.path] for step in self.cons}
+            yield Stage(name="loose commits", looks=(reliable,), steps=self.loose_removals)
+            going = {step.path: read[step.path] for step in self.con_removals}
             known = frozenset(
-                (*self.history.listing.paths_of(".ign"), *(s.path for s in self.new_ignores))
+                (*self.history.listing.paths_of(".ign"), *(s.path for s in self.ign_puts))
             )
             looks = (NoNewIgnore(known, frozenset(going)), Unchanged(going))
-            yield Stage(name=".con", seen=_SAME, looks=looks, steps=self.cons)
-            back = BringBack(self.history, self.coverage, frozenset(self.ignored), relied_on)
-            yield Stage(name="confirm", seen=_SAME, looks=(back,))
-        free = (*self._passing(), *self.ignores)
-        candidates = tuple(s.path for s in (*self.new_ignores, *self.ignores))
+            yield Stage(name=".con", looks=looks, steps=self.con_removals)
+            back = BringBack(self.history, self.coverage, frozenset(self.ignored_uris), relied_on)
+            yield Stage(name="confirm", looks=(back,))
+        free = (*self._passing(), *self.ign_removals)
+        candidates = tuple(s.path for s in (*self.ign_puts, *self.ign_removals))
         if candidates:
-            planned, ignored = frozenset(s.path for s in free), frozenset(self.ignored)
-            look = FreeIgnores(self.coverage, candidates, planned, self.new_ignores, ignored)
-            yield Stage(name=".ign", seen=_SAME, looks=(look,), steps=free)
+            planned, ignored = frozenset(s.path for s in free), frozenset(self.ignored_uris)
+            look = FreeIgnores(self.coverage, candidates, planned, self.ign_puts, ignored)
+            yield Stage(name=".ign", looks=(look,), steps=free)
 
     def _passing(self) -> tuple[Step, ...]:
         """Remove the new `.ign` again, if it is needed only while the vacuum runs."""
-        gone = {step.path for step in self.cons}
+        gone = {step.path for step in self.con_removals}
         for source in self.coverage.table.sources:
             if source.loose or source.path in gone:
                 continue
-            if not (self.coverage.uris(source.path) or frozenset()).isdisjoint(self.ignored):
+            if not (self.coverage.uris(source.path) or frozenset()).isdisjoint(self.ignored_uris):
                 return ()
         return tuple(
             Step(op="remove", path=step.path, size=step.size, reason="names no write of a .con")
-            for step in self.new_ignores
+            for step in self.ign_puts
         )
 
 
 def _covered(
-    files: Coverage, removed: Collection[str], kept: tuple[str, ...]
+    files: Coverage, removed: Collection[str], staying: tuple[str, ...]
 ) -> Iterable[tuple[str, str]]:
     """List the loose commits that a `.con` holds as well, each with the `.con` that stays."""
     table = files.table
-    kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in kept]
+    kinds = [number for number, extension in enumerate(EXTENSIONS) if extension in staying]
     is_candidate = table.loose & ~table.implied & ~np.isin(table.uris.ext, kinds)
     is_candidate &= ~table.is_from_version(NEWEST_VERSION + 1)
     for row, holder in files.holders(np.flatnonzero(is_candidate)):

@@ -339,8 +339,7 @@ def plan_quarantine_removal(store: Store) -> tuple[tuple[Stage, ...], tuple[str,
     steps = tuple(
         Step(op="remove", path=entry.path, size=entry.size, reason=reason) for entry in entries
     )
-    same = "every window sees what it saw before"
-    stage = Stage(name="quarantine", seen=same, steps=steps, folders=tuple(folders))
+    stage = Stage(name="quarantine", steps=steps, folders=tuple(folders))
     final = {one.id for one in list_operations(store) if one.state == "final"}
     ids = [folder.rpartition("/")[2] for folder in folders]
     lost = [id_ for id_ in ids if id_ not in final]

@@ -136,7 +136,7 @@ def stored(
     `deep` opens cell files too; `on_fragment` is called after each fragment.
     """
     history, table = rules.history, rules.history.table
-    paths = [table.fragment_path(row) for row in rules.fragments[~rules.missing].tolist()]
+    paths = [table.fragment_path(row) for row in rules.fragment_rows[~rules.missing].tolist()]
     health = inspect(store, history, paths, on_fragment=None if deep else on_fragment)
     newer = [path for path in paths if is_newer(path)]
     looked_at.fragments += len(paths) - len(newer)

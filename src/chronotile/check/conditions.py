@@ -86,7 +86,7 @@ def _copies(history: History) -> Iterator[Delete]:
     """Give further copies of deletes in `.con` files: the engine reads each of them (F12)."""
     table = history.table
     for row in table.tile_rows.tolist():
-        if not (table.counts[row] or table.is_loose(row) or table.uris.ext[row] != DEL):
+        if not (table.effective[row] or table.is_loose(row) or table.uris.ext[row] != DEL):
             yield make_commit(history, Delete, row, None)
 
 
@@ -196,7 +196,7 @@ def failures(view: View) -> Iterator[str]:
             words = f"The engine cannot open this array: {item.path}: {problem}"
             yield f"{words}; {item.hint}"
     rules, table = view.rules, view.history.table
-    gone = {table.name(row) for row in rules.fragments[rules.missing].tolist()}
+    gone = {table.name(row) for row in rules.fragment_rows[rules.missing].tolist()}
     seen = [one for one in view.explain() if one.reason == "missing" and one.name in gone]
     if seen:
         hint = finding(view.history.array, "commit-without-fragment", "", "").hint

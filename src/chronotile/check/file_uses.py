@@ -145,7 +145,9 @@ def _states(history: History, rules: Rules) -> dict[str, str]:
     """Find the reason for each fragment that is there."""
     table = history.table
     states = dict.fromkeys(text_columns.names(table, rules.ignored()).to_pylist(), "ignored")
-    states |= dict.fromkeys(text_columns.names(table, rules.fragments).to_pylist(), "superseded")
+    states |= dict.fromkeys(
+        text_columns.names(table, rules.fragment_rows).to_pylist(), "superseded"
+    )
     seen = rules.visible(0, MAX_TIMESTAMP)[0]
     states |= dict.fromkeys(text_columns.names(table, seen).to_pylist(), "visible")
     return states | dict.fromkeys(rules.uncommitted, _ABSENT)

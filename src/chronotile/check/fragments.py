@@ -58,7 +58,7 @@ def fragments(rules: Rules, orphans: Mapping[str, Health] | None = None) -> Iter
 def missing(rules: Rules) -> Iterator[Finding]:
     """Find commits whose fragment is gone (F10); a warning if a `.vac` always hides it."""
     table, array = rules.history.table, rules.history.array
-    lost = rules.fragments[rules.missing].tolist()
+    lost = rules.fragment_rows[rules.missing].tolist()
     hidden = rules.superseded(0, MAX_TIMESTAMP)[rules.missing] if lost else ()
     near = near_misses(map(table.name, lost), rules.uncommitted) if lost else {}
     for row, is_hidden in zip(lost, hidden, strict=True):
@@ -136,9 +136,9 @@ def same_times(rules: Rules) -> Iterator[Finding]:
     schemas = [item.schema for item in history.schemas if item.schema is not None]
     if schemas and all(schema.allows_duplicates for schema in schemas):
         return
-    hidden = np.zeros(len(rules.fragments), bool)
+    hidden = np.zeros(len(rules.fragment_rows), bool)
     hidden[list(rules.first_hidden_by())] = True
-    rows = rules.fragments[~hidden]
+    rows = rules.fragment_rows[~hidden]
     # The fragments of one consolidation share a longer time range, and no cell.
     rows = rows[table.uris.t1[rows] == table.uris.t2[rows]]
     t1, t2 = table.uris.t1[rows], table.uris.t2[rows]
@@ -156,7 +156,7 @@ def same_times(rules: Rules) -> Iterator[Finding]:
 def future(history: History) -> Iterator[Finding]:
     """Find commits that an open now does not see yet: a clock was wrong, or a time was given."""
     table, last = history.table, now_ms() + SKEW_MS
-    rows = np.flatnonzero(table.counts & (table.uris.t2 > last))
+    rows = np.flatnonzero(table.effective & (table.uris.t2 > last))
     if len(rows):
         count, first = count_text(len(rows), "commit"), int(table.uris.t2[rows].min())
         message = f"{count} of a time to come, the first at {time_text(first)} ({first})"

@@ -55,7 +55,7 @@ class Removal:
     losses: tuple[tuple[int, int], ...]
     """Ranges of time: a window that starts or ends inside one loses fragments."""
     notes: tuple[str, ...]
-    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    held_folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Folders of fragments that stay for windows that are to be kept, and why."""
     relied_on: frozenset[str] = frozenset()
     """Folders of the whole fragments that hold what goes."""
@@ -69,7 +69,7 @@ def removable(
 ) -> Removal:
     """Find the fragments that can go, and what is lost; `health` looks into some folders."""
     table, here = history.table, history.listing.fragment_paths()
-    committed = {table.name(row): table.fragment_path(row) for row in rules.fragments.tolist()}
+    committed = {table.name(row): table.fragment_path(row) for row in rules.fragment_rows.tolist()}
     listed = {vacuum.path: _names(vacuum) for vacuum in history.vacuums}
     backing = {
         vacuum.path: _backing(vacuum.name.text, history, listed, committed)
@@ -127,7 +127,7 @@ def removable(
         vacuums=tuple(done),
         losses=_merged(losses),
         notes=tuple(notes),
-        kept={here[name]: labels for name, labels in held.items() if name in here},
+        held_folders={here[name]: labels for name, labels in held.items() if name in here},
         relied_on=frozenset(
             path for one in superseded.values() for path in backing.get(one.because, ())
         ),

@@ -234,7 +234,7 @@ def changing(function: F) -> F:
             for note in planned.losses:
                 say(f"note: {note}")
             if planned.command in ("restore", "undelete"):
-                say(f"{planned.command}: {planned.summary().replace('would', 'about to')}")
+                say(f"{planned.command}: {planned.summary(would='about to')}")
             counts = [*getattr(planned, "rows", {}).values()]
             may_ask = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
             if counts and not any(counts) and may_ask and not click.confirm(_NO_ROW, err=True):

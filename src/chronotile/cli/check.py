@@ -25,6 +25,7 @@ from chronotile.cli.options import (
     form_of,
     member_option,
     out_option,
+    read_log,
     reporting,
     say,
     wrong_call,
@@ -424,7 +425,7 @@ def usage(array: str, output: str | None, member: dict[str, str], access: Access
 
     place = access.open(array, member)
     if isinstance(place, Array):
-        access.log_of(place)
+        read_log(place)
     with progress("listing files"):
         used, errors = place.measure_usage(**member)
     status = ReadError.exit_code if errors else 0

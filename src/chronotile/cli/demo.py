@@ -213,10 +213,6 @@ class Guide:
         """Give the same."""
         yield self.to_json()
 
-    def to_text(self) -> Iterator[str]:
-        """Give the lines for a pipe."""
-        return self.lines(width=None, colour=False)
-
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """Lay the guide out for a terminal; for a pipe, give it as it is written."""
         if width is None:

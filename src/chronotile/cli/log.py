@@ -13,6 +13,7 @@ import textwrap
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -23,6 +24,7 @@ from chronotile.cli.options import (
     array_argument,
     command,
     member_option,
+    read_log,
     reporting,
 )
 from chronotile.errors import BadTimeError, ReadError, printable
@@ -194,7 +196,11 @@ POLL_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReport:
-    """The history of one array."""
+    """The history of one array.
+
+    As text, each operation of this package is one event, and `limit` counts these. As JSON, each
+    commit is one, with the id of its operation: `commits` and `undone` are for text alone.
+    """
 
     log: Log
     story: Story
@@ -215,17 +221,9 @@ class LogReport:
         """True if the lines come as things happen."""
         return self.following is not None
 
-    def _events(self) -> Iterator[Event]:
-        reverse = self.reverse or self.is_live
-        return itertools.islice(self.story.events(self.window, reverse=reverse), self.limit)
-
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object for each event."""
         return [event.to_dict() for event in self._events()]
-
-    def to_text(self) -> Iterator[str]:
-        """Give the lines for a pipe."""
-        return self.lines(width=None, colour=False)
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """Give a line on the array, then one or a few lines for each event."""
@@ -244,40 +242,38 @@ class LogReport:
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """Give one object for each event, also for those that come."""
-        yield from (event.to_dict() for event in self._chosen())
+        yield from (event.to_dict() for event in self._events())
         if self.following is not None:
             events = coming(self.following.look, self.wait_s)
             yield from (event.to_dict() for event in events)
 
-    def _chosen(self) -> Iterator[Event]:
-        if self.is_live and self.limit is not None:
-            # The last few, in the order in which more will follow.
-            newest = itertools.islice(self.story.events(self.window), self.limit)
-            return iter(list(newest)[::-1])
-        return self._events()
+    def _events(self) -> Iterator[Event]:
+        """Give what JSON shows: commit by commit."""
+        return self._first(partial(self.story.events, self.window))
 
     def _folded(self) -> Iterator[tuple[Event, tuple[Event, ...]]]:
         """Give what the text shows: each operation is one event, with its commits under it."""
         how = {"undone": self.undone, "unfold": self.commits}
+        return self._first(partial(self.story.folded, self.window, **how))
+
+    def _first(self, events: Callable[..., Iterator[E]]) -> Iterator[E]:
+        """Give the first events, as far as `limit` goes, in the order that is asked for."""
         if self.is_live and self.limit is not None:
-            newest = itertools.islice(self.story.folded(self.window, **how), self.limit)
-            return iter(list(newest)[::-1])
-        reverse = self.reverse or self.is_live
-        return itertools.islice(self.story.folded(self.window, reverse=reverse, **how), self.limit)
+            # The newest few, in the order in which more will follow.
+            return iter([*itertools.islice(events(), self.limit)][::-1])
+        return itertools.islice(events(reverse=self.reverse or self.is_live), self.limit)
 
     def _id_length(self) -> int:
         return self.log.id_length if self.oneline else 8
 
     def _headline(self) -> str:
-        from chronotile.errors import printable
-
         view, history = self.story.view, self.log.history
         kind = "dense" if history.dense else "sparse"
         commits = count_text(history.table.commit_count, "commit")
         if copies := history.table.also_loose:
             commits += f" ({copies:,} of them also loose)"
         text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
-        text += f"{count_text(self.story.fragments, 'fragment')} visible, "
+        text += f"{count_text(self.story.fragment_count, 'fragment')} visible, "
         unreadable = self.story.unreadable
         deletes, updates = (
             count_text(len(commits) - unreadable[kind], kind)
@@ -356,12 +352,13 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 @click.option(
     "--commits",
     is_flag=True,
-    help="List the commits of each chronotile operation (default: one event per operation).",
+    help="List the commits of each chronotile operation (default: one event per operation; "
+    "--json has one event per commit in any case).",
 )
 @click.option(
     "--undone/--no-undone",
     default=True,
-    help="Show operations that were undone, or leave them out.",
+    help="Show operations that were undone, or leave them out; no effect on --json.",
 )
 @click.option(
     "--follow",
@@ -410,14 +407,14 @@ def log(
         window = _window(place, start, end, kinds or DATASET_EVENTS)
         pattern = member.get("member")
         return _group_log(place, pattern, window, size=size, follow=follow, every=every, **layout)
-    store, watch = place.store, None
+    source, watch = place, None
     if follow:
         from chronotile.history.log_watch import LogWatch
         from chronotile.storage.overlay import remembering
 
-        store = remembering(store)
-        watch = LogWatch(store)
-    opened = access.log_of(Array(store, place.key))
+        source = Array(remembering(place.store), place.key)
+        watch = LogWatch(source.store)
+    opened = read_log(source)
     story = _story(opened, cells=cells, size=size)
     window = _window(opened, start, end, kinds or EVENTS)
     following = None
@@ -425,7 +422,7 @@ def log(
         from chronotile.log import Following
 
         def again() -> Story:
-            return _story(access.log_of(Array(store, place.key)), cells=cells, size=size)
+            return _story(read_log(source), cells=cells, size=size)
 
         following = Following(watch, story, window, again)
     return LogReport(
@@ -435,7 +432,7 @@ def log(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLogReport:
-    """The history of a dataset."""
+    """The history of a dataset, as text or JSON like that of an array."""
 
     group: str
     arrays: int
@@ -487,10 +484,6 @@ class GroupLogReport:
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """Give one object for each event, also for those that come."""
         return (event.to_dict() for event in self._every())
-
-    def to_text(self) -> Iterator[str]:
-        """Give the lines for a pipe."""
-        return self.lines(width=None, colour=False)
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """Give a line on the group, then one or a few lines for each event."""

@@ -23,6 +23,7 @@ from chronotile.cli.options import (
     command,
     member_option,
     moments_of_group,
+    read_log,
     reporting,
     say_gap,
     window_options,
@@ -249,7 +250,7 @@ def visible(
     start, end = moments_of_group(place, window)
 
     def report(one: Array) -> VisibleReport:
-        log = access.log_of(one)
+        log = read_log(one)
         view = log.view(start, end)
         say_gap(view, "visible")
         if not cells:
@@ -411,7 +412,7 @@ def explain(
     start, end = moments_of_group(place, window)
 
     def report(one: Array) -> ExplainReport:
-        log = access.log_of(one)
+        log = read_log(one)
         view = log.view(start, end)
         say_gap(view, "explain")
         explained = one.explain(name, start=view.start, end=view.end)
@@ -521,7 +522,7 @@ def fragments(
         from chronotile.history.fragment_facts import named_fragments, read_facts
         from chronotile.show.explain_words import lacks_key
 
-        log = access.log_of(one)
+        log = read_log(one)
         with progress("reading footers", len(named_fragments(log.history).name)) as step:
             facts = read_facts(one.store, log.history, on_fragment=step)
         listing = log.history.listing

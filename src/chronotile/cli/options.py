@@ -183,12 +183,13 @@ class Access:
             raise ArrayNotFoundError(place.uri, "expected a group, found an array")
         return place
 
-    def log_of(self, array: Array) -> Log:
-        """Read the log of an array; a terminal shows how many files have been read."""
-        from chronotile.show.output import progress
 
-        with progress("reading the commit log") as step:
-            return array.read(step)
+def read_log(array: Array) -> Log:
+    """Read the log of an array, which keeps it; a terminal shows how many files have been read."""
+    from chronotile.show.output import progress
+
+    with progress("reading the commit log") as step:
+        return array.read(step)
 
 
 def moments_of_group(place: Array | Group, window: Ends) -> Ends:

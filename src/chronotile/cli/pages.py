@@ -20,6 +20,7 @@ from chronotile.cli.options import (
     form_of,
     member_option,
     out_option,
+    read_log,
     reporting,
     say,
 )
@@ -72,7 +73,7 @@ def timeline(
 
     place = access.open(array, member)
     if isinstance(place, Array):
-        access.log_of(place)
+        read_log(place)
     with progress("drawing"):
         drawn = place.timeline(output, as_of=as_of, cells=cells, height=height, **member)
     for path, error in drawn.errors.items():

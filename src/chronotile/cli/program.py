@@ -2,7 +2,7 @@
 
 In: arguments. Out: an exit status: 0 fine, 1 something found or refused, 2 a wrong call, 3
 something could not be read. Knows the names of the commands and where each lives; it loads the
-module of the command that is called. `report/error_messages` finds the words for an error.
+module of the command that is called. `show/error_messages` finds the words for an error.
 """
 
 from __future__ import annotations

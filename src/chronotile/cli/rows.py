@@ -66,7 +66,7 @@ SUFFIXES = {
 }
 """How the name of a file ends -> the format that it then has."""
 FORMATS = ("table", "csv", "jsonl", "parquet", "arrow")
-"""What rows can be written as; `report.row_formats` writes all but the table."""
+"""What rows can be written as; `show.row_formats` writes all but the table."""
 
 
 class RowsToPrint(NamedTuple):
@@ -262,7 +262,10 @@ def _write(
 @array_argument
 @window_options
 @click.option(
-    "--where", metavar="P", type=Known("field"), help="Only rows that satisfy this predicate."
+    "--where",
+    metavar="P",
+    type=Known("field"),
+    help="Only rows that satisfy this predicate; all rows of the window are read for it.",
 )
 @click.option(
     "--fields", metavar="A,B", type=Known("field"), help="Only these dimensions and attributes."

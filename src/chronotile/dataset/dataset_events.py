@@ -19,7 +19,7 @@ from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
 from chronotile.history.log_watch import WATCHED_IN_ARRAYS, WATCHED_IN_GROUPS, LogWatch
 from chronotile.history.text_columns import with_times
 from chronotile.show.events import Event, events_table
-from chronotile.show.operation_words import Operations
+from chronotile.show.operation_words import OperationWords
 from chronotile.show.story import EventFilter
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def member_events(
     found: list[MemberEvent] = []
     errors: dict[str, ChronotileError] = {}
     groups = [("", dataset.group)]
-    of_groups = {"": Operations(tell_operations(dataset.store), noun="group")}
+    of_groups = {"": OperationWords(tell_operations(dataset.store), noun="group")}
     operations: list[MemberEvent] = []
     parts: dict[tuple[str, str], str] = {}
     for node in dataset.tree():
@@ -113,7 +113,7 @@ def member_events(
         if node.history is not None:
             groups.append((node.path, node.history))
             if node.store is not None:
-                of_groups[node.path] = Operations(tell_operations(node.store), noun="group")
+                of_groups[node.path] = OperationWords(tell_operations(node.store), noun="group")
         if node.found != "array" or node.store is None:
             continue
         if only is not None and node.uri not in only:
@@ -124,12 +124,12 @@ def member_events(
             continue
         story = log.story(sizes=sizes)
         found += [MemberEvent(node.path, node.uri, event) for event in story.events(window)]
-        own = story.operations(window, undone=undone)
+        own = story.operation_events(window, undone=undone)
         operations += [MemberEvent(node.path, node.uri, event) for event in own]
         parts |= {(node.path, id_): around for id_, around in log.operations.group_of.items()}
     for path, history in groups:
         if (pattern is None or fnmatchcase(path, pattern)) and GROUP_EVENT in window.kinds:
-            known = of_groups.get(path, Operations())
+            known = of_groups.get(path, OperationWords())
             for event in _lists(history, window):
                 by = known.of_name.get(event.name)
                 found.append(MemberEvent(path, history.group, event._replace(operation=by)))
@@ -183,8 +183,21 @@ def _lists(history: GroupHistory, window: EventFilter) -> Iterator[Event]:
             text = _words(before, after) if file.details is not None else "changed the members"
             notes = () if file.details is not None else ("it cannot be read",)
             yield Event(
-                *(name.text, GROUP_EVENT, name.t1, name.t2, text, notes, file.size, None),
-                *(file.path, None, (), "visible", "in-window", None, None),
+                name=name.text,
+                kind=GROUP_EVENT,
+                t1=name.t1,
+                t2=name.t2,
+                text=text,
+                notes=notes,
+                size=file.size,
+                cells=None,
+                source=file.path,
+                offset=None,
+                also=(),
+                status="visible",
+                reason="in-window",
+                because=None,
+                written=None,
             )
         before = after
 

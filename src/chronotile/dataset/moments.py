@@ -21,6 +21,7 @@ from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import now_ms
+from chronotile.log import purges_of
 from chronotile.visibility.gaps import Gap, gaps_of
 
 if TYPE_CHECKING:
@@ -66,30 +67,13 @@ def span_of(log: Log) -> Span:
         name = try_parse(text)
         changes |= set() if name is None else {name.t2}
     table, rules = history.table, log.rules
-    for row in (*rules.deletes.tolist(), *rules.updates.tolist()):
+    for row in (*rules.delete_rows.tolist(), *rules.update_rows.tolist()):
         changes.add(int(table.uris.t2[row]))
     changes.update(map(int, rules.first_ends.tolist()))
     # With times of the writer's own, an array can have a state from before its schema's time.
-    first = map(int, table.uris.t1[rules.fragments].tolist())
+    first = map(int, table.uris.t1[rules.fragment_rows].tolist())
     created = min((*changes, *first), default=0)
     return Span(created, frozenset(changes), (*gaps_of(rules), *purges_of(log)))
-
-
-def purges_of(log: Log) -> Iterator[Gap]:
-    """Find the stretches at which rows that a later delete removed may be missing already."""
-    table, rules = log.history.table, log.rules
-    rows = rules.fragments[~rules.missing]
-    merged = rows[table.uris.t1[rows] < table.uris.t2[rows]]
-    if log.history.dense or not len(merged):
-        return
-    facts = log.fragments(names=[table.name(row) for row in merged.tolist()], sizes=False)
-    columns = ("name", "t1", "has_delete_metadata", "applied_deletes")
-    rows_of_facts = zip(*(facts[one].to_pylist() for one in columns), strict=True)
-    for name, first, notes, applied in rows_of_facts:
-        times = [known.t2 for text in applied or () if (known := try_parse(text)) is not None]
-        last = max(times, default=0)
-        if notes is False and last > first:
-            yield Gap(first, last - 1, name, is_purge=True)
 
 
 def find_moments(dataset: Dataset) -> tuple[WholeState, ...]:

@@ -158,8 +158,8 @@ class GroupReport:
         """Give the JSON report as text."""
         return json_text(self.to_dict())
 
-    def summary(self) -> str:
-        """All of it in one line.
+    def summary(self, *, would: str = "would") -> str:
+        """All of it in one line; see `Report.summary`.
 
         >>> GroupReport("vacuum", "g", dry_run=False, outcomes=()).summary()
         '0 members: nothing to do'
@@ -171,7 +171,7 @@ class GroupReport:
         whole = Report(
             self.command, self.group, dry_run=self.dry_run, steps=steps, findings=findings
         )
-        parts = [f"{members}: {whole.summary()}"]
+        parts = [f"{members}: {whole.summary(would=would)}"]
         if self.failed:
             parts.append(f"{len(self.failed):,} failed")
         if skipped := sum(one.skipped for one in self.outcomes):

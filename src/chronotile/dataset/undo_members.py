@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change import operations
 from chronotile.change.executor import execute
 from chronotile.change.older_records import last_report, plan_undo_report, read_report
-from chronotile.change.undo import (
-    NOTHING,
-    ChangeRecord,
+from chronotile.change.settle import (
     Settled,
     broken_off,
     carry_out_settlement,
     is_complete,
-    kept_numbers,
+    quarantine_numbers,
+    settle,
+)
+from chronotile.change.undo import (
+    NOTHING,
+    ChangeRecord,
     plan_inverse,
     read_record,
     refuse_built_on,
     refuse_final,
-    settle,
     standing_record,
 )
 from chronotile.check.findings import RefusedError
@@ -146,7 +148,7 @@ def _take_back(
         if target.store.uri != dataset.uri:
             execute(target.store, make(), who)
             continue
-        numbers = kept_numbers(_own_part(record, "begun")) if undone else None
+        numbers = quarantine_numbers(_own_part(record, "begun")) if undone else None
         plan = replace(make(), undoes=None)
         execute(target.store, plan, None, operation=operation, numbers=numbers)
     if undone is not None:

@@ -86,7 +86,7 @@ class CommitTable:
     """The number of the row's source."""
     ignored: Mask
     """Mask of the rows that an `.ign` names; no effect on loose records, deletes and updates."""
-    counts: Mask
+    effective: Mask
     """True for exactly one row of each effective commit."""
     tile_rows: I64
     """The rows of deletes and updates, in order; the next two columns belong to them."""
@@ -103,7 +103,7 @@ class CommitTable:
     @property
     def commit_count(self) -> int:
         """The number of effective commits; one that stands in several files counts once."""
-        return int(np.count_nonzero(self.counts))
+        return int(np.count_nonzero(self.effective))
 
     @property
     def first_time(self) -> int | None:
@@ -113,7 +113,7 @@ class CommitTable:
     @property
     def also_loose(self) -> int:
         """The number of these that stand in a `.con`, and in a loose file too."""
-        return int(np.count_nonzero(self.loose & ~self.counts))
+        return int(np.count_nonzero(self.loose & ~self.effective))
 
     @property
     def loose(self) -> Mask:
@@ -128,7 +128,7 @@ class CommitTable:
     @property
     def is_all_writes(self) -> bool:
         """True if every row is an effective write, as in most logs: no row needs selecting."""
-        return bool(single_value(self.counts)) and bool(single_value(self.uris.ext) == WRT)
+        return bool(single_value(self.effective)) and bool(single_value(self.uris.ext) == WRT)
 
     def is_from_version(self, first: int) -> Mask:
         """Mark the rows whose name carries this format version or a later one."""
@@ -227,7 +227,7 @@ def build_table(
     parts = [_consolidated(path, cons[path], report) for path in listing.paths_of(".con")]
     if loose := _without(listing.commits, listing.non_writes):
         parts.append(_loose(COMMITS, loose, report))
-    if in_root := _without(listing.root_commits, listing.root_commits):
+    if in_root := [name for name in listing.root_commits if name.endswith(EXTENSIONS[OK])]:
         parts.append(_loose("", in_root, report))
     if implied or not parts:
         parts.append(_loose("", implied, report, implied=True))
@@ -256,7 +256,7 @@ def _consolidated(path: str, data: memoryview, report: Report) -> _SourceRecords
 
 
 def _without(names: Sequence[str], non_writes: Sequence[str]) -> Sequence[str]:
-    """Drop the names of other files, which are few."""
+    """Drop the names of files that are no commits: some of `non_writes`, which are few."""
     others = {name for name in non_writes if not name.endswith(EXTENSIONS[1:])}
     return [name for name in names if name not in others] if others else names
 
@@ -332,7 +332,7 @@ def _assembled(
         uris=uris,
         source=source,
         ignored=constant(0, bool, len(source)),
-        counts=constant(1, bool, len(source)),
+        effective=constant(1, bool, len(source)),
         tile_rows=tile_rows,
         tile_offset=offsets,
         tile_length=lengths,
@@ -344,7 +344,7 @@ def _assembled(
     ignored = np.zeros(len(table), bool)
     if ignores:
         ignored[table.find(ignores)] = True
-    return replace(table, ignored=ignored, counts=_effective(table, ignored))
+    return replace(table, ignored=ignored, effective=_mark_effective(table, ignored))
 
 
 def _sources(counts: list[int]) -> I32:
@@ -374,17 +374,17 @@ def order_by_time(uris: Uris, source: I32) -> I64 | None:
     return order
 
 
-def _effective(table: CommitTable, ignored: Mask) -> Mask:
+def _mark_effective(table: CommitTable, ignored: Mask) -> Mask:
     """Mark exactly one row of each effective commit."""
     uris = table.uris
-    counts: Mask = ~ignored
+    effective: Mask = ~ignored
     # Equal neighbours may be copies of one commit; the first, in a `.con`, represents it.
     alike = _alike(uris.t1)
-    if counts.all() and not alike.any():
-        return counts
-    counts |= table.loose
-    counts |= (uris.ext == DEL) | (uris.ext == UPD)
-    rows = np.flatnonzero(counts)
+    if effective.all() and not alike.any():
+        return effective
+    effective |= table.loose
+    effective |= (uris.ext == DEL) | (uris.ext == UPD)
+    rows = np.flatnonzero(effective)
     alike = _alike(uris.t1[rows]) & _alike(uris.t2[rows]) & _alike(uris.uuid_start[rows])
     seen: set[str] = set()
     for at in np.flatnonzero(alike).tolist():
@@ -392,9 +392,9 @@ def _effective(table: CommitTable, ignored: Mask) -> Mask:
             seen = {table.uri(int(rows[at]))}
         uri = table.uri(int(rows[at + 1]))
         if uri in seen:
-            counts[rows[at + 1]] = False
+            effective[rows[at + 1]] = False
         seen.add(uri)
-    return counts
+    return effective
 
 
 def _alike(column: U64) -> Mask:

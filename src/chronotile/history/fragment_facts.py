@@ -105,7 +105,7 @@ def _is_each_write_a_folder(history: History) -> bool:
     table, listing = history.table, history.listing
     if len(table) != len(listing.fragments) or listing.root_fragments or history.lost.any():
         return False
-    return bool(table.counts.all() and (table.uris.ext == WRT).all())
+    return bool(table.effective.all() and (table.uris.ext == WRT).all())
 
 
 def read_facts(

@@ -37,8 +37,8 @@ all other letters about once in 10^33 times."""
 def lost_writes(table: CommitTable, folders: Sequence[str]) -> Mask:
     """Mark the effective writes whose fragment is not among these folders."""
     if not folders and table.is_all_writes:
-        return table.counts
-    lost: Mask = table.counts & (table.uris.ext == WRT)
+        return table.effective
+    lost: Mask = table.effective & (table.uris.ext == WRT)
     rows = np.flatnonzero(lost)
     if folders:
         lost[rows[match_names(table, rows, folders)[0]]] = False

@@ -69,7 +69,7 @@ class Problem(NamedTuple):
     path: str
     message: str
     kind: str
-    """`name`, `con`, `ign`, `vac`, `tile`, `schema` or `encrypted`."""
+    """`name`, `con`, `ign`, `vac`, `tile`, `schema`, `version` or `encrypted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ def read_history(
         key: The key of an encrypted array, 32 bytes or characters.
         fragments: List the fragments, of which there may be very many. Without them nobody knows
             what is visible.
-        labels: Read the labels of enumerations even if there is no delete or update that may need
+        labels: Read the values of enumerations even if there is no delete or update that may need
             them.
 
     Raises:
@@ -316,7 +316,7 @@ def _is_dense(
     if len(table.tile_rows):
         return False, 0
     calls = 0
-    writes = table.counts & ~lost & ((table.uris.ext == WRT) | (table.uris.ext == OK))
+    writes = table.effective & ~lost & ((table.uris.ext == WRT) | (table.uris.ext == OK))
     for row in np.flatnonzero(writes).tolist():
         calls += 2
         with suppress(BadFileError, MissingObjectError):

@@ -58,7 +58,7 @@ from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import (
     last_time,
-    open_labelled,
+    open_with_enumerations,
     schema_of_rows,
     snapshot,
     uuid_of_rows,
@@ -302,7 +302,7 @@ def plan_apply(store: Store, key: bytes | None) -> Plan:
 
     Memory grows with the rows of all updates.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     at = snapshot(log, last_time(log))
     if at.schema.dense:
         raise RefusedError(log.array, "expected a sparse array, found a dense one: no updates")
@@ -407,7 +407,7 @@ def _update_steps(
 
 def _cons_with(log: Log, update: RowChange) -> list[str]:
     """Find the `.con` files that hold an update."""
-    table, rows = log.history.table, log.rules.updates.tolist()
+    table, rows = log.history.table, log.rules.update_rows.tolist()
     (row,) = (row for row in rows if table.name(row) == update.name)
     copies = {row, *table.copies(row)}
     return sorted({table.path(copy) for copy in copies if not table.is_loose(copy)})

@@ -89,6 +89,7 @@ class CellSource:
         fields: Sequence[Field],
         ranges: Sequence[Range],
     ) -> Iterator[Cells]:
+        # The layout that every bare array can be read in, with duplicates or without.
         layout = layout_of(self.at.log.history, every_version=True)
         for cells in read_cells(engine, fields, times=True, layout=layout, ranges=ranges):
             yield replace(cells, lacks=lacks)
@@ -174,7 +175,7 @@ def lacked_fields(old: Schema, new: Schema, named: Iterable[str]) -> frozenset[s
 def applied_updates(log: Log) -> frozenset[str]:
     """Find the names of the updates that some fragment has applied, visible or not."""
     table = log.history.table
-    names = [table.name(row) for row in log.rules.fragments[~log.rules.missing].tolist()]
+    names = [table.name(row) for row in log.rules.fragment_rows[~log.rules.missing].tolist()]
     applied: set[str] = set()
     reader = FooterReader(log.store, log.history)
     for _, stored in reader.read(sorted(_perhaps_merged(log, names)), applied=True):

@@ -133,7 +133,7 @@ def row_events(log: Log, start: int = 0, end: int = MAX_TIMESTAMP) -> list[RowEv
     table, rules = log.history.table, log.rules
     merged = {vacuum.name.text for vacuum in log.history.vacuums}
     events: dict[str, RowEvent] = {}
-    for row in rules.fragments[~rules.missing].tolist():
+    for row in rules.fragment_rows[~rules.missing].tolist():
         name, t1, t2 = table.name(row), int(table.uris.t1[row]), int(table.uris.t2[row])
         if t1 == t2 and name not in merged and table.uris.ext[row] <= OK:
             events[name] = RowEvent(t1, name, row)

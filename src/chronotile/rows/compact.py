@@ -103,7 +103,6 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Report | GroupReport")
 SCRATCH = f"{OWN}/scratch"
 """Where merges are done, of an array on a disk."""
-_SAME = "every window sees what it saw before"
 _LEAST_MEMORY = 300_000_000
 _MOST_SPANS = 5
 """Batches whose times a note tells."""
@@ -501,7 +500,6 @@ class _BatchMerge:
         source = Source(None, {}, {})
         return Stage(
             name=f"merge of {len(batch.parts)} fragments",
-            seen=_SAME,
             looks=(self,),
             steps=(
                 Step(op="write", path=folder, size=None, reason=reason, source=source),
@@ -593,8 +591,8 @@ class _Exchange:
         """Give the stages, in the order of the module's text."""
         for steps in ((self.copy,), self.commit, (self.switch,)):
             look = partial(self.before, steps)
-            yield Stage(name="publication", seen=_SAME, looks=(look,), steps=steps)
-        yield Stage(name="confirmation", seen=_SAME, looks=(self.after,))
+            yield Stage(name="publication", looks=(look,), steps=steps)
+        yield Stage(name="confirmation", looks=(self.after,))
 
     def before(self, steps: tuple[Step, ...], store: Store) -> Seen | None:
         """Look whether the sources are as they were planned; leave the stage if they are not."""
@@ -625,7 +623,7 @@ class _Exchange:
         if not self.problem:
             self.run.tell(batch)
             return Seen(added=(write_uri(self.name),), hidden=batch.names)
-        stage = Stage(name="taken back", seen=_SAME, folders=(self.folder,))
+        stage = Stage(name="taken back", folders=(self.folder,))
         return Seen(steps=self._back(store), stages=(stage,), notes=(_left(batch, self.problem),))
 
     def _back(self, store: Store) -> tuple[Step, ...]:

@@ -45,7 +45,7 @@ from chronotile.change.orphan_fragments import Orphan, RemoveOrphans
 from chronotile.change.plan import FOLDERS, Plan, Seen, Source, Stage, Step, at_hand, put
 from chronotile.change.repair import Mender, harmless_tiles
 from chronotile.change.sound_array import sealing_key, sound_history
-from chronotile.change.vacuum import CommitFiles, age_ms
+from chronotile.change.vacuum import CommitRemoval, age_ms
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.vacuumable_fragments import Removal, Superseded, removable
@@ -444,7 +444,7 @@ class _Erasure:
         No commit shows them any more. Such a folder may be there in part, and hold matches.
         """
         table = self.log.history.table
-        committed = {table.name(row) for row in self.rules.fragments.tolist()}
+        committed = {table.name(row) for row in self.rules.fragment_rows.tolist()}
         folders = (path for path in self._broken_off("remove") if path.startswith(f"{FRAGMENTS}/"))
         return frozenset(path.rpartition("/")[2] for path in folders) - committed
 
@@ -700,8 +700,8 @@ class _Erasure:
             notes=(),
             relied_on=frozenset(path for path in held if path.rpartition("/")[2] in here),
         )
-        yield from CommitFiles(
-            store, history, removal, kept=(".del", ".upd"), retire=False
+        yield from CommitRemoval(
+            store, history, removal, staying=(".del", ".upd"), retire=False
         ).stages()
         steps = tuple(_exchanged(path, store.read(path), rest, "") for path, rest in trimmed)
         yield Stage(name="lists", seen=_FEWER, steps=steps)

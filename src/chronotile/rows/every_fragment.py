@@ -72,7 +72,7 @@ class FragmentFolder(NamedTuple):
 def fragment_folders(log: Log) -> tuple[FragmentFolder, ...]:
     """List the folders of an array that hold files of a fragment, wherever they are."""
     table = log.history.table
-    committed = {table.name(row) for row in log.rules.fragments.tolist()}
+    committed = {table.name(row) for row in log.rules.fragment_rows.tolist()}
     files: dict[str, list[Entry]] = {}
     for entry in log.store.list_files():
         files.setdefault(entry.path.rpartition("/")[0], []).append(entry)

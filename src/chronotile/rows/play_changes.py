@@ -66,7 +66,7 @@ class Play:
         self.alive = np.ones(len(cells), bool)
         """Mask of the rows that no delete has removed."""
         self.times = cells.times.copy()
-        """Since when each row has its values."""
+        """Since when each row has its values; empty of cells that were read without times."""
         self.done_by = np.full(len(cells), NOBODY, np.int32)
         """The change that was the last to set or remove each row; -1 for none."""
 

@@ -4,6 +4,9 @@ In: a log, a window, a predicate, fields. Out: Arrow batches of rows, and notes 
 left out. Where no update is in force the engine reads the array as it is; else its fragments are
 read without deletes and updates, and those are played on every batch.
 
+The predicate never goes to the engine: every cell of the window is read, and each batch is filtered
+here, in the sense of its author (see `conditions.truth`).
+
 A row that an update matches has the update's values from its time on, as if it had been written
 then: a window that begins after the row was written, but not after the update, shows it.
 """
@@ -21,9 +24,8 @@ import pyarrow.compute as pc
 
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
-from chronotile.conditions.tree import flatten
-from chronotile.dataset.moments import purges_of
 from chronotile.errors import ChronotileError, PredicateError, did_you_mean, shell_word
+from chronotile.log import purges_of
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine import Engine
 from chronotile.rows.engine_cells import all_shown, layout_of, read_cells, shown_type
@@ -59,7 +61,8 @@ class RowReader:
     notes: tuple[str, ...]
     """Sentences on rows that are missing here."""
     is_refused: bool
-    """Whether the engine refuses the array at this window, so that commits had to be left out."""
+    """Whether the engine refuses the array at this window, so that commits, or fragments that are
+    gone, had to be left out."""
 
     @property
     def end(self) -> int:
@@ -79,15 +82,21 @@ class RowReader:
     def batches(self, *, played: bool = False) -> Iterator[pa.RecordBatch]:
         """Read the rows; memory holds few batches at a time.
 
-        With `played`, deletes are played on the cells even if there are no updates and the engine
-        could.
+            nothing is left out, no update in force   the engine reads the array: `_straight`
+            sparse, and anything else                 it reads bare fragments, and the changes are
+                                                      played on their cells: `_played`
+            dense, and something is left out          it reads bare fragments: `_straight`
+
+        With `played`, deletes are played on the cells of a sparse array even if there are no
+        updates and the engine could.
 
         Raises:
             EngineError: The engine refused.
             ReadError: A cell cannot be shown.
         """
         at = self.at
-        must_play = bool(at.notes) or any(change.is_update for change in at.changes)
+        # A bare array has no deletes either.
+        must_play = self.is_refused or any(change.is_update for change in at.changes)
         is_played = (played or must_play) and not at.schema.dense
         named = {field.name for field in self.fields}
         named |= set(fields_of(self.where)) if self.where else set()
@@ -117,7 +126,7 @@ class RowReader:
         with self._opened([field.name for field in read]) as engine:
             layout = layout_of(log.history)
             for cells in read_cells(engine, read, layout=layout, ranges=ranges):
-                yield Play(read, cells)
+                yield Play(read, cells)  # nothing acts on it: all cells are alive, without times
 
     @contextmanager
     def _opened(self, fields: Sequence[str]) -> Iterator[Engine]:
@@ -148,7 +157,7 @@ def rows_of(
     where: str | None = None,
     fields: Sequence[str] | None = None,
 ) -> RowReader:
-    """Make a reader of the rows of a log that was read with its labels.
+    """Make a reader of the rows of a log that was read with its enumerations.
 
     Raises:
         TimeGoneError: Some of the writes in the window were merged and vacuumed.
@@ -158,7 +167,7 @@ def rows_of(
     refuse_gone(log.rules, view.start, view.end, partial(window_command, "rows", log.array))
     at = snapshot(log, view.end)
     lost = np.flatnonzero(log.rules.decide(view.start, view.end) == Rule.MISSING)
-    names = [log.history.table.name(int(log.rules.fragments[number])) for number in lost]
+    names = [log.history.table.name(int(log.rules.fragment_rows[number])) for number in lost]
     gone = [f"the write {name} is left out: its fragment is gone" for name in names]
     look = f"chronotile check {shell_word(log.array)} says more"
     cut = [
@@ -170,7 +179,7 @@ def rows_of(
         at=at,
         start=view.start,
         fields=_chosen(at.schema, fields),
-        where=None if where is None else flatten(parse_predicate(where, at.schema)),
+        where=None if where is None else parse_predicate(where, at.schema),
         notes=(*at.notes, *gone, *cut, *_purged(log, view.end)),
         is_refused=bool(at.notes or gone),
     )

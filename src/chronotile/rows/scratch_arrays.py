@@ -56,7 +56,7 @@ _AT_DUPLICATES = 4
 @contextmanager
 def bare_array(
     at: Snapshot,
-    rows: Sequence[int],
+    commit_rows: Sequence[int],
     *,
     start: int = 0,
     every_version: bool = False,
@@ -67,7 +67,7 @@ def bare_array(
 
     Args:
         at: The array; its schema is in force at the end of the window.
-        rows: The rows of the fragments' commits in the table of the log.
+        commit_rows: The rows of the fragments' commits in the table of the log.
         start: The start of the window.
         every_version: Let the engine give every cell that was written at a place, and not only the
             newest.
@@ -79,10 +79,10 @@ def bare_array(
     log, merged = at.log, metadata or {}
     table, store, history = log.history.table, log.store, log.history
     with ScratchFolder() as scratch:
-        names = {row: _name(table.name(row), merged) for row in rows}
+        names = {row: _name(table.name(row), merged) for row in commit_rows}
         unread = {}
         if fields is not None and not store.traits.has_links:
-            unread = unread_files(log, [table.name(row) for row in rows], fields)
+            unread = unread_files(log, [table.name(row) for row in commit_rows], fields)
         for row, name in names.items():
             own, path = merged.get(table.name(row)), table.fragment_path(row)
             target = f"{path.rpartition('/')[0]}/{name}".removeprefix("/")

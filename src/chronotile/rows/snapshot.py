@@ -88,8 +88,8 @@ class Snapshot:
         return self.schema_file.schema
 
 
-def open_labelled(store: Store, key: bytes | None) -> Log:
-    """Read the log of an array, with the labels of enumerations, for its rows.
+def open_with_enumerations(store: Store, key: bytes | None) -> Log:
+    """Read the log of an array, with the values of enumerations, for its rows.
 
     Raises:
         ArrayNotFoundError: There is no array.

@@ -60,7 +60,7 @@ from chronotile.rows.every_fragment import (
     open_fragment,
     read_fragment,
 )
-from chronotile.rows.snapshot import open_labelled
+from chronotile.rows.snapshot import open_with_enumerations
 from chronotile.storage.store import open_store
 from chronotile.visibility.view import tile_commits
 
@@ -189,7 +189,7 @@ def survey(store: Store, key: bytes | None, where: str) -> Survey:
         NoEngineError: The engine is not installed.
         PredicateError: The predicate fits no schema of the array.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     matcher = Matcher(log, where)
     values = named_values(matcher.predicate, matcher.schema)
     fragments = tuple(matcher.matches(folder) for folder in fragment_folders(log))
@@ -299,7 +299,9 @@ class _FileSearch:
         texts = pa.array([text.encode() for text in self.values.texts], pa.large_binary())
         for folder in self.store.list_dir(LABELS).folders:
             try:
-                log = open_labelled(self.store.at(self.store.place.child(folder)), self.key)
+                log = open_with_enumerations(
+                    self.store.at(self.store.place.child(folder)), self.key
+                )
                 count = _count(log, texts)
             except ChronotileError as error:
                 self.unread.append(Trace("dimension label", folder, error.problem))

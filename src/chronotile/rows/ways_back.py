@@ -25,7 +25,7 @@ from chronotile.change.past_state import Past, UnreachableError, refuse_newer
 from chronotile.change.plan import Plan, Seen, Source, Stage, Step, at_hand, put
 from chronotile.change.replay import Effect, Replay, Showing, look_under_way, plan_steps
 from chronotile.change.restore import (
-    Change,
+    VisibleChange,
     latest_moment,
     metadata_back,
     plan_restore,
@@ -48,7 +48,13 @@ from chronotile.rows.engine import Engine, NoEngineError, require_engine
 from chronotile.rows.engine_cells import layout_of, read_cells
 from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
-from chronotile.rows.snapshot import Snapshot, last_time, open_labelled, schema_in_force, snapshot
+from chronotile.rows.snapshot import (
+    Snapshot,
+    last_time,
+    open_with_enumerations,
+    schema_in_force,
+    snapshot,
+)
 from chronotile.storage.store import put_compared
 
 if TYPE_CHECKING:
@@ -124,7 +130,7 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan) -> Plan:
 
     The engine must be there to count.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     rows = log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
     paths = [log.history.table.fragment_path(row) for row in rows[: MOST_FRAGMENTS + 1]]
     cells = count_cells(store, log.history, paths) if len(paths) <= MOST_FRAGMENTS else None
@@ -158,7 +164,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
 
     Memory grows with these rows.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     _, rules = sound_history(store, key)
     latest = latest_moment(rules)
     moment = max(now_ms(), latest + 1) if at is None else moment_in(store, log.history, at)
@@ -182,14 +188,13 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     files = {f"{folder}/{file}": data for file, data in staged.files.items()}
     rows = f"{count_text(count, 'row')} that {name} removed"
     step = Step(op="write", path=folder, size=staged.size, reason=rows, source=at_hand(files))
-    same = "every window sees what it saw before"
     known = UnchangedCommits(frozenset(log.history.listing.commits), frozenset())
     when = f"from {moment} ({time_text(moment)}) on"
     return Plan(
         command="undelete",
         array=store.uri,
         stages=(
-            Stage(name="rows", seen=same, steps=(step,)),
+            Stage(name="rows", steps=(step,)),
             Stage(
                 name="commit",
                 seen="the rows are back",
@@ -206,16 +211,16 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     )
 
 
-def _removed_alone(at: Snapshot, name: str) -> Iterator[tuple[pa.Array, ...]]:
+def _removed_alone(snap: Snapshot, name: str) -> Iterator[tuple[pa.Array, ...]]:
     """Read the rows that one change removed, and no other change or write since."""
     # To the engine an update is a delete: what a later one hides stays hidden.
-    at = replace(at, changes=tuple(replace(one, values=None) for one in at.changes))
-    fields = at.schema.fields
-    for cells in cell_source(at).batches(fields):
+    snap = replace(snap, changes=tuple(replace(one, values=None) for one in snap.changes))
+    fields = snap.schema.fields
+    for cells in cell_source(snap).batches(fields):
         plays = []
         for without in ({name}, set[str]()):
             play = Play(fields, cells)
-            for number, change in enumerate(at.changes):
+            for number, change in enumerate(snap.changes):
                 if change.name not in without:
                     play.act(number, change)
             plays.append(play)
@@ -237,13 +242,13 @@ def plan_restore_rows(
     Raises:
         RefusedError: The array is dense, or damaged.
     """
-    log = open_labelled(store, key)
+    log = open_with_enumerations(store, key)
     history, rules = sound_history(store, key)
     if history.dense:
         raise RefusedError(store.uri, "expected a sparse array, found a dense one")
     past, end = Past(store, rules), log.moment(to)
     past.refuse_lost(end)
-    change = Change(store, rules, past, at)
+    change = VisibleChange(store, rules, past, at)
     first = max(now_ms(), change.latest + 1) if change.at is None else change.at
     if first <= change.latest:
         problem = f"expected a moment after every commit, found {first}"
@@ -251,21 +256,24 @@ def plan_restore_rows(
     refuse_newer(store.uri, change.now.parts)
     look_under_way(store, rules, Effect(tuple(part.name for part in change.now.parts)))
     then = Snapshot(log=log, end=end, schema_file=schema_in_force(log, end))
-    sizes = list(map(len, _cells(then)))
-    last = first + max(len(sizes) - 1, 0)
+    counts = tuple(map(len, _cells(then)))
+    last = first + max(len(counts) - 1, 0)
     back = [*schema_back(store, rules, end)]
     if not keep_metadata:
         back += metadata_back(store, history, end, change.key)
     others = tuple(one.step(history, last) for one in back)
     version = then.schema.version
-    planned = tuple(_planned(new_name(at, at, version), n) for at, n in enumerate(sizes, first))
+    planned = tuple(
+        _planned(new_name(moment, moment, version), count)
+        for moment, count in enumerate(counts, first)
+    )
     replay = Replay(first=first, last=last, hidden=change.now.parts, again=())
     showing = plan_steps(store, history, replay, others, written=planned)
     stages = showing.stages(wait=change.at is None)
+    # These steps are for the dry run and the record: the look gives others, of what it wrote.
     stage = Stage(
         name="rows",
-        seen="every window sees what it saw before",
-        looks=(RewrittenRows(then, showing, wait=change.at is None),),
+        looks=(RewrittenRows(then, counts, showing, wait=change.at is None),),
         steps=tuple(step for one in stages for step in one.steps),
     )
     return Plan(
@@ -274,7 +282,7 @@ def plan_restore_rows(
         stages=(stage,),
         notes=(_words(first, end),),
         hidden=tuple(part.name.text for part in change.now.parts),
-        rows={"rewritten": sum(sizes)},
+        rows={"rewritten": sum(counts)},
         added=showing.added,
     )
 
@@ -282,7 +290,8 @@ def plan_restore_rows(
 def _planned(name: str, count: int) -> Step:
     """Plan a fragment with rows that are not written yet."""
     path, source = f"{FRAGMENTS}/{name}", Source(None, {}, {})
-    return Step(op="write", path=path, size=None, reason=_as_they_were(count), source=source)
+    reason = f"{count_text(count, 'row')} as they were"
+    return Step(op="write", path=path, size=None, reason=reason, source=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +299,8 @@ class RewrittenRows:
     """Write the rows of a moment as fragments that no commit names, and show them."""
 
     then: Snapshot
+    counts: tuple[int, ...]
+    """How many rows each of them has, as they were counted for the plan."""
     showing: Showing
     """The plan to show them, with the names that they get."""
     wait: bool
@@ -301,39 +312,38 @@ class RewrittenRows:
             ChangedError: The rows are not those that were counted.
         """
         written = [
-            _written(store, self.then, planned, cells)
-            for planned, cells in zip_longest(self.showing.copies, _cells(self.then))
+            self._written(store, planned, count, cells)
+            for planned, count, cells in zip_longest(
+                self.showing.copies, self.counts, _cells(self.then)
+            )
         ]
         stages = replace(self.showing, copies=tuple(written)).stages(wait=self.wait)
         paths = frozenset(step.path for stage in stages for step in stage.steps)
         return Seen(leave=paths, stages=stages)
 
+    def _written(
+        self, store: Store, planned: Step | None, count: int | None, cells: Cells | None
+    ) -> Step:
+        """Put rows as a fragment that no commit names yet; give the step that compares it."""
+        if planned is None or cells is None or len(cells) != count:
+            problem = "expected the rows that were counted, found others: the array is changing"
+            raise ChangedError(store.uri, f"{problem}; try again")
+        name = parse_name(planned.path.rpartition("/")[2])
+        staged = stage_fragment(self.then, cells.columns, name.t1)
+        assert staged.version == name.version  # the engine writes by the schema
+        files = {f"{planned.path}/{path}": data for path, data in staged.files.items()}
+        for path, data in files.items():
+            put_compared(store, path, data)
+        sizes = {path: len(data) for path, data in files.items()}
+        return replace(planned, size=staged.size, source=Source(None, {}, sizes))
 
-def _cells(at: Snapshot) -> Iterator[Cells]:
+
+def _cells(then: Snapshot) -> Iterator[Cells]:
     """Read the rows that the engine sees at a moment, as stored."""
-    log = at.log
+    log = then.log
     with Engine.at(log.store, log.history.key) as engine:
-        engine.open(0, at.end)
-        yield from read_cells(engine, at.schema.fields, layout=layout_of(log.history))
-
-
-def _written(store: Store, at: Snapshot, planned: Step | None, cells: Cells | None) -> Step:
-    """Put rows as a fragment that no commit names yet."""
-    if planned is None or cells is None or planned.reason != _as_they_were(len(cells)):
-        problem = "expected the rows that were counted, found others: the array is changing"
-        raise ChangedError(store.uri, f"{problem}; try again")
-    name = parse_name(planned.path.rpartition("/")[2])
-    staged = stage_fragment(at, cells.columns, name.t1)
-    assert staged.version == name.version  # the engine writes by the schema
-    files = {f"{planned.path}/{path}": data for path, data in staged.files.items()}
-    for path, data in files.items():
-        put_compared(store, path, data)
-    sizes = {path: len(data) for path, data in files.items()}
-    return replace(planned, size=staged.size, source=Source(None, {}, sizes))
-
-
-def _as_they_were(count: int) -> str:
-    return f"{count_text(count, 'row')} as they were"
+        engine.open(0, then.end)
+        yield from read_cells(engine, then.schema.fields, layout=layout_of(log.history))
 
 
 def _words(first: int, end: int) -> str:

@@ -52,7 +52,7 @@ class Writers:
                 self._single[t1].setdefault(table.name(row), row)
             else:
                 self._spans.append((t1, t2, table.name(row)))
-        self._there = set(log.rules.fragments[~log.rules.missing].tolist())
+        self._there = set(log.rules.fragment_rows[~log.rules.missing].tolist())
 
     def names(
         self, times: npt.NDArray[np.uint64], columns: Sequence[pa.Array]

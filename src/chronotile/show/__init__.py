@@ -1,7 +1,8 @@
 """Show: what was found, in words, pages and pictures, on its way to people and programs.
 
 In: values that other rooms read and decided on. Out: text, JSON, tables, HTML, SVG and PNG. Text
-from files is escaped here, where it leaves. Reads no array, and decides nothing.
+from files is escaped here, where it leaves. Decides nothing, and opens no array: what a `Story`
+needs of the storage it reads by functions that its caller gives it.
 
 Modules, in reading order:
 

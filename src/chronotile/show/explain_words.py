@@ -14,7 +14,7 @@ from chronotile.check.findings import CODES, KEEP_OR_DROP, TAKEN_OUT
 from chronotile.errors import shell_word
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
-from chronotile.show.operation_words import Operations, name_in
+from chronotile.show.operation_words import OperationWords, name_in
 from chronotile.visibility.rules import first_end, side
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Advice(NamedTuple):
 
 
 def advise(
-    explained: Iterable[Explanation], view: View, operations: Operations | None = None
+    explained: Iterable[Explanation], view: View, operations: OperationWords | None = None
 ) -> tuple[Advice, ...]:
     """Group explanations of a view by their reason, in the order in which they come."""
-    known = operations or Operations()
+    known = operations or OperationWords()
     groups: Groups = defaultdict(list)
     for item in explained:
         where = _side(item, view)

@@ -1,8 +1,8 @@
 """Operations of this package, in words.
 
-In: records of operations, the newest first, as `change.operations` reads them. Out: `Operations`:
-one `Event` for each; the operation that put each commit; and a phrase for what one of them hid.
-Records are files, so nothing in them is taken for granted. Reads nothing.
+In: records of operations, the newest first, as `change.operations` reads them. Out:
+`OperationWords`: one `Event` for each; the operation that put each commit; and a phrase for what
+one of them hid. Records are files, so nothing in them is taken for granted. Reads nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _MODES = {
 
 
 @dataclass(frozen=True)
-class Operations:
-    """The operations of an array or a group."""
+class OperationWords:
+    """The operations of an array or a group, and the words for them."""
 
     records: Sequence[Mapping[str, Any]] = ()
     """The newest first."""
@@ -96,8 +96,22 @@ class Operations:
         put = {path for path in record["put"] if stands and not path.startswith(f"{FRAGMENTS}/")}
         files = f", {count_text(len(put), 'file')}" if put else ""
         return Event(
-            *(id_, record["command"], at, at, self.words(record), (), None, None),
-            *(f"operation {id_}{files}", None, (), state, state, because, None, id_),
+            name=id_,
+            kind=record["command"],
+            t1=at,
+            t2=at,
+            text=self.words(record),
+            notes=(),
+            size=None,
+            cells=None,
+            source=f"operation {id_}{files}",
+            offset=None,
+            also=(),
+            status=state,
+            reason=state,
+            because=because,
+            written=None,
+            operation=id_,
         )
 
     def words(self, record: Mapping[str, Any]) -> str:

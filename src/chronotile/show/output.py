@@ -89,6 +89,9 @@ class Answer(NamedTuple):
 class Streamed(Protocol):
     """A result whose lines are made and written one by one, as there may be very many."""
 
+    def to_json(self) -> Any:
+        """Give one JSON document; not of what is live."""
+
     @property
     def is_live(self) -> bool:
         """True if the lines come as things happen, and not at once."""
@@ -100,7 +103,7 @@ class Streamed(Protocol):
         """Give JSON documents, each as something happens; only of what is live."""
 
 
-def emit(report: Result, *, as_json: bool) -> None:
+def emit(report: Result | Streamed, *, as_json: bool) -> None:
     """Write a report to standard output.
 
     >>> from chronotile.show.styled import Text
@@ -118,7 +121,7 @@ def emit(report: Result, *, as_json: bool) -> None:
         _emit(report, as_json=as_json)
 
 
-def _emit(report: Result, *, as_json: bool) -> None:
+def _emit(report: Result | Streamed, *, as_json: bool) -> None:
     if as_json and isinstance(report, Streamed) and report.is_live:
         for document in report.json_lines():
             sys.stdout.write(_encodable(printable_json(_COMPACT(document))) + "\n")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.history.commit_table import CommitTable
-    from chronotile.show.operation_words import Operations
+    from chronotile.show.operation_words import OperationWords
     from chronotile.show.story import Story
     from chronotile.visibility.view import Delete, View
 
@@ -190,8 +190,8 @@ def make_picture(
     """
     view = story.view
     rules, history = view.rules, view.history
-    many = len(rules.fragments) > MOST_FRAGMENTS
-    if many or len(rules.deletes) + len(rules.updates) > MOST_MARKS:
+    many = len(rules.fragment_rows) > MOST_FRAGMENTS
+    if many or len(rules.delete_rows) + len(rules.update_rows) > MOST_MARKS:
         return _counted(view, now)
     lines = lifelines(rules).to_pylist()
     commits: list[Delete] = [*view.deletes, *view.updates]
@@ -251,7 +251,7 @@ _WHY = {
 """Why no open sees a fragment -> the words for it."""
 
 
-def _why(line: Mapping[str, Any], operations: Operations) -> str:
+def _why(line: Mapping[str, Any], operations: OperationWords) -> str:
     """Say why an open does not see a fragment, or does not any more."""
     because = line["because"]
     if line["reason"] != "superseded" or because is None:
@@ -317,7 +317,7 @@ def _counted(view: View, now: int) -> Picture:
     lines = lifelines(view.rules)
     uris, rules = view.history.table.uris, view.rules
     written = lines["t2"].to_numpy()
-    deleted, updated = uris.t2[rules.deletes], uris.t2[rules.updates]
+    deleted, updated = uris.t2[rules.delete_rows], uris.t2[rules.update_rows]
     every = np.concatenate([written, deleted, updated])
     first, last = int(every.min()), int(every.max())
     edges = {first + (last - first) * edge // (BINS - 1) for edge in range(BINS)}

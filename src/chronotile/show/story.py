@@ -2,7 +2,8 @@
 
 In: a view, and facts that the caller reads. Out: `Event` after `Event`, the newest first. Makes
 each event when a caller asks for it, a batch at a time: the first screen of a long history is
-there at once. Reads nothing, and decides nothing: `explanation` did.
+there at once. What only some events need is read then too, by the functions in `StoryFacts`: a
+caller that prints may wait for the storage. Decides nothing: `explanation` did.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from chronotile.show.events import (
     update_words,
 )
 from chronotile.show.explain_words import lacks_key
-from chronotile.show.operation_words import Operations, name_in
+from chronotile.show.operation_words import OperationWords, name_in
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Delete, Update, make_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from chronotile.history.uri_columns import I64, Mask
-    from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.explanation import Explanation, Explanations
     from chronotile.visibility.view import View
 
 
@@ -79,7 +80,10 @@ def _no_notes(_commit: Delete) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryFacts:
-    """Facts beside the log that words tell, as far as the caller knows them or can read them."""
+    """Facts beside the log that words tell.
+
+    The caller has read the mappings; the functions read the storage when an event needs it.
+    """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Path of a file, or of a fragment's folder -> bytes."""
@@ -87,13 +91,13 @@ class StoryFacts:
     """Path of a file outside of fragments -> when it was written, in ms."""
     cells: Mapping[str, int] = field(default_factory=dict)
     """Name of a fragment -> its cells."""
-    metadata: Callable[[list[str]], Mapping[str, bytes]] = _no_metadata
-    """Gives the opened content of files of array metadata."""
-    applied: Callable[[], Mapping[str, int]] = dict
-    """Gives delete -> how many of the visible fragments in its reach have applied it."""
-    operations: Operations = field(default_factory=Operations)
+    operations: OperationWords = field(default_factory=OperationWords)
     """Operations of this package."""
-    older: Callable[[Delete], tuple[str, ...]] = _no_notes
+    read_metadata: Callable[[list[str]], Mapping[str, bytes]] = _no_metadata
+    """Gives the opened content of files of array metadata."""
+    read_applied: Callable[[], Mapping[str, int]] = dict
+    """Gives delete -> how many of the visible fragments in its reach have applied it."""
+    read_notes: Callable[[Delete], tuple[str, ...]] = _no_notes
     """Gives notes on a delete that names a field which older fragments lack."""
 
 
@@ -109,25 +113,20 @@ class Story:
         self.view, self.facts = view, facts or StoryFacts()
 
     @cached_property
-    def _explained(self) -> Sequence[Explanation]:
+    def _explained(self) -> Explanations:
         """Every object, and why it is or is not visible: committed fragments first."""
         return self.view.explain()
 
-    @cached_property
-    def _others(self) -> tuple[Explanation, ...]:
-        """Every object but the committed fragments, of which there may be very many."""
-        return tuple(self._explained[len(self.view.rules.fragments) :])
-
     @property
-    def fragments(self) -> int:
+    def fragment_count(self) -> int:
         """The number of fragments that a commit or a folder names."""
-        others = sum(item.kind == "fragment" for item in self._others)
-        return len(self.view.rules.fragments) + others
+        others = sum(item.kind == "fragment" for item in self._explained.others)
+        return len(self.view.rules.fragment_rows) + others
 
     @property
     def unreadable(self) -> Counter[str]:
         """Count the deletes and updates that cannot be read, by kind; none without a key."""
-        items = () if lacks_key(self.view.history) else self._others
+        items = () if lacks_key(self.view.history) else self._explained.others
         kinds = ("delete", "update")
         return Counter(i.kind for i in items if i.kind in kinds and i.reason == "unreadable")
 
@@ -206,7 +205,7 @@ class Story:
         `undone` gives also operations that were undone, and the undos of them; `unfold` the events
         that each operation stands for.
         """
-        operations = self.operations(window, undone=undone)
+        operations = self.operation_events(window, undone=undone)
         ids = {event.name for event in operations}
         under: dict[str, list[Event]] = {}
         if unfold and ids:
@@ -219,12 +218,13 @@ class Story:
         both = heapq.merge(others, operations, key=lambda e: e.t2 or 0, reverse=not reverse)
         return ((one, tuple(under.get(one.name, ()))) for one in both)
 
-    def operations(self, window: EventFilter, *, undone: bool = True) -> list[Event]:
+    def operation_events(self, window: EventFilter, *, undone: bool = True) -> list[Event]:
         """Give one event for each operation, but for deletes and updates that are there."""
         if not window.kinds.issuperset(EVENTS):
             return []
         known = self.facts.operations
-        there = {item.name for item in self._others if item.kind in ("delete", "update")}
+        others = self._explained.others
+        there = {item.name for item in others if item.kind in ("delete", "update")}
         single = {id_ for name, id_ in known.single.items() if name in there}
         events = known.events(undone=undone)
         return [event for event in events if event.name not in single and window.holds(event)]
@@ -245,9 +245,10 @@ class Story:
 
     def _places(self, window: EventFilter) -> I64:
         """Order the objects of a window by time: committed fragments, and behind them others."""
-        rows, uris = self.view.rules.fragments, self.view.history.table.uris
+        rows, uris = self.view.rules.fragment_rows, self.view.history.table.uris
         count = len(rows) if "write" in window.kinds else 0
-        kept = [(number, item) for number, item in enumerate(self._others) if _is_event(item)]
+        others = enumerate(self._explained.others)
+        kept = [(number, item) for number, item in others if _is_event(item)]
         kept = [(number, item) for number, item in kept if _kind(item) in window.kinds]
         times = np.array([(item.t1 or 0, item.t2 or 0) for _, item in kept], np.uint64)
         times = times.reshape(-1, 2)
@@ -266,7 +267,7 @@ class Story:
         """Put the keys and values in files of array metadata into words."""
         paths = [item.path for item in items if item.kind == "meta" and is_name(item.name)]
         words = {}
-        for path, payload in self.facts.metadata(paths).items() if paths else ():
+        for path, payload in self.facts.read_metadata(paths).items() if paths else ():
             with suppress(ChronotileError):  # `check` says what is wrong with it
                 words[path] = metadata_words(payload, path)
         return words
@@ -292,12 +293,24 @@ class Story:
         written = None
         if self.facts.written and (kind in _DATED or (kind == "write" and item.t1 != item.t2)):
             written = self.facts.written.get(item.path)
+        put = name_in(item.path) if kind == "vacuum" else item.name
         return Event(
-            *(item.name, kind, item.t1, item.t2, text, notes, size, cells),
-            *(item.path, offset, also, item.status, item.reason, item.because, written),
-            self.facts.operations.of_name.get(
-                name_in(item.path) if kind == "vacuum" else item.name
-            ),
+            name=item.name,
+            kind=kind,
+            t1=item.t1,
+            t2=item.t2,
+            text=text,
+            notes=notes,
+            size=size,
+            cells=cells,
+            source=item.path,
+            offset=offset,
+            also=also,
+            status=item.status,
+            reason=item.reason,
+            because=item.because,
+            written=written,
+            operation=self.facts.operations.of_name.get(put),
         )
 
     def _words(
@@ -310,7 +323,7 @@ class Story:
             case "delete":
                 commit = self._commit(Delete, item)
                 text, notes = delete_words(commit)
-                return text + self._applied(commit), (*self.facts.older(commit), *notes)
+                return text + self._applied(commit), (*self.facts.read_notes(commit), *notes)
             case "update":
                 return update_words(self._commit(Update, item))
             case "consolidated":
@@ -343,7 +356,7 @@ class Story:
 
     def _applied(self, commit: Delete) -> str:
         """Count the visible fragments in its reach that have applied a delete, if any has."""
-        count = self.facts.applied().get(commit.name, 0)
+        count = self.facts.read_applied().get(commit.name, 0)
         if not count:
             return ""
         reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)

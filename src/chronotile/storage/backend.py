@@ -120,7 +120,7 @@ class Backend(Protocol):
         """Remove empty folders, the deepest first."""
         return
 
-    def settle(self, paths: Sequence[str]) -> None:  # noqa: ARG002
+    def sync_names(self, paths: Sequence[str]) -> None:  # noqa: ARG002
         """Make the new or removed names of these paths outlast a loss of power."""
         return
 

@@ -313,7 +313,7 @@ class Disk(Backend):
         return False
 
     def take(self, other: Backend, source: str, target: str) -> bool:
-        """Give a file of a disk a second, new name; `settle` makes it last."""
+        """Give a file of a disk a second, new name; `sync_names` makes it last."""
         if not isinstance(other, Disk):
             return False
         other.head(source)
@@ -361,7 +361,7 @@ class Disk(Backend):
                     raise StorageError(where, f"expected a file to remove, found {kind_of(mode)}")
                 os.unlink(name, dir_fd=folder)
 
-    def settle(self, paths: Sequence[str]) -> None:
+    def sync_names(self, paths: Sequence[str]) -> None:
         """Make the new or removed names of these paths outlast a loss of power."""
         for parent in sorted({path.rpartition("/")[0] for path in paths}):
             with suppress(MissingObjectError), self._in(parent) as folder:

@@ -181,7 +181,7 @@ class _Overlay:
     def _refuse(self, *_: object) -> NoReturn:
         raise StorageError(self._uri, "expected only reading, found a change")
 
-    put = put_parts = exchange = remove = remove_folders = settle = _refuse
+    put = put_parts = exchange = remove = remove_folders = sync_names = _refuse
     take = link_folder = make_folder = _refuse
 
 

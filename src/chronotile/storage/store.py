@@ -457,7 +457,7 @@ class Store:
                 for path in batch:
                     steps.enter_context(self.step("remove", path))
                 self.backend.remove(batch)
-        self.backend.settle(wanted)
+        self.backend.sync_names(wanted)
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder with all files in it, or nothing if a stranger is in it.

@@ -116,7 +116,7 @@ class Transfer:
                     taken[names[path]] = checksum
                 if on_file is not None:
                     on_file()
-        self._target.backend.settle(tuple(names.values()))
+        self._target.backend.sync_names(tuple(names.values()))
         return taken
 
     def _once(self, source: str, target: str, size: int | None) -> str | None:

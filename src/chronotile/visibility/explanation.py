@@ -24,7 +24,7 @@ from chronotile.visibility.rules import (
 from chronotile.visibility.view import LazySequence, tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from chronotile.history.read_history import SchemaFile
     from chronotile.visibility.view import Delete, View
@@ -55,12 +55,26 @@ class Explanation(NamedTuple):
         return dict(zip(self._fields[:5], self, strict=False))
 
 
-def explain(view: View) -> Sequence[Explanation]:
-    """Explain every object of the array, ordered by kind and then by time.
+class Explanations(LazySequence[Explanation]):
+    """Every object of an array: the committed fragments in their rules' order, then all others.
 
     There may be very many committed fragments: each is explained when a caller looks at it.
     """
-    committed = _committed(view)
+
+    __slots__ = ("others",)
+
+    def __init__(
+        self, count: int, committed: Callable[[int], Explanation], others: tuple[Explanation, ...]
+    ) -> None:
+        def explained(at: int) -> Explanation:
+            return committed(at) if at < count else others[at - count]
+
+        super().__init__(np.arange(count + len(others)), explained)
+        self.others = others
+
+
+def explain(view: View) -> Explanations:
+    """Explain every object of the array, ordered by kind and then by time."""
     others = (
         *_other_fragments(view),
         *_tiles(view),
@@ -69,12 +83,7 @@ def explain(view: View) -> Sequence[Explanation]:
         *_metadata(view),
         *_others(view),
     )
-    count = len(view.rules.fragments)
-
-    def explained(at: int) -> Explanation:
-        return committed(at) if at < count else others[at - count]
-
-    return LazySequence(np.arange(count + len(others)), explained)
+    return Explanations(len(view.rules.fragment_rows), _committed(view), others)
 
 
 def _of_row(view: View, row: int, kind: str, rule: Rule, because: str | None) -> Explanation:
@@ -108,7 +117,7 @@ def _committed(view: View) -> Callable[[int], Explanation]:
     hidden_by = _hidden_by(view)
 
     def explained(at: int) -> Explanation:
-        rule, row = decided[at], int(rules.fragments[at])
+        rule, row = decided[at], int(rules.fragment_rows[at])
         source = None if table.is_loose(row) else table.path(row)
         because = hidden_by[at] if rule is Rule.SUPERSEDED else source
         return _of_row(view, row, "fragment", rule, because)

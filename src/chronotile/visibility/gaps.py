@@ -124,7 +124,7 @@ def _gap(merges: Iterable[_LossyMerge], start: int, end: int) -> Gap | None:
 
 
 def _merges(rules: Rules) -> list[_LossyMerge]:
-    history, rows = rules.history, rules.fragments
+    history, rows = rules.history, rules.fragment_rows
     table, uris = history.table, history.table.uris
     merged = rows[(uris.t1[rows] < uris.t2[rows]) & ~rules.has_cell_times].tolist()
     if not merged:

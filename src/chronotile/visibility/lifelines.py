@@ -49,12 +49,12 @@ _REASONS = [rule.value for rule in (Rule.INSIDE, Rule.SUPERSEDED, Rule.MISSING)]
 
 def lifelines(rules: Rules) -> pa.Table:
     """Give one row per fragment, committed or not."""
-    return pa.concat_tables(lifeline_batches(rules, max(len(rules.fragments), 1)))
+    return pa.concat_tables(lifeline_batches(rules, max(len(rules.fragment_rows), 1)))
 
 
 def lifeline_batches(rules: Rules, most: int) -> Iterator[pa.Table]:
     """Give the rows of `lifelines` in tables of some rows each; there is one table at least."""
-    table, rows = rules.history.table, rules.fragments
+    table, rows = rules.history.table, rules.fragment_rows
     begin, missing = rules.first_ends, rules.missing
     gone, hider = np.full(len(rows), MAX_TIMESTAMP, np.uint64), np.zeros(len(rows), np.int32)
     paths: list[str | None] = [None]
@@ -86,7 +86,7 @@ def lifeline_batches(rules: Rules, most: int) -> Iterator[pa.Table]:
 
 def fragment_count(rules: Rules) -> int:
     """Count the rows of `lifelines`: fragments that a commit or a folder names."""
-    return len(rules.fragments) + len(_never(rules))
+    return len(rules.fragment_rows) + len(_never(rules))
 
 
 def _never(rules: Rules) -> list[tuple[Name, str, str | None]]:

@@ -187,7 +187,7 @@ class Rules:
     history: History
 
     @cached_property
-    def fragments(self) -> I64:
+    def fragment_rows(self) -> I64:
         """The rows of the effective writes, in time order.
 
         An `.ok` without a folder is no fragment; a `.wrt` without a folder breaks the array.
@@ -195,35 +195,35 @@ class Rules:
         table = self.history.table
         if table.is_all_writes:
             return np.arange(len(table))
-        chosen = table.counts & ((table.uris.ext == WRT) | (table.uris.ext == OK))
+        chosen = table.effective & ((table.uris.ext == WRT) | (table.uris.ext == OK))
         chosen[self.ok_without_folder] = False
         return np.flatnonzero(chosen)
 
     def _of(self, column: npt.NDArray[T]) -> npt.NDArray[T]:
         """Pick the items of a column that belong to fragments."""
-        return column if self.history.table.is_all_writes else column[self.fragments]
+        return column if self.history.table.is_all_writes else column[self.fragment_rows]
 
     @cached_property
     def ok_without_folder(self) -> I64:
         """The rows of `.ok` files without a folder, in time order: the engine passes over them."""
         table, folders = self.history.table, set(self.history.listing.root_fragments)
-        rows = np.flatnonzero(table.counts & (table.uris.ext == OK))
+        rows = np.flatnonzero(table.effective & (table.uris.ext == OK))
         gone = [row for row in rows.tolist() if table.name(row) not in folders]
         return np.array(gone, np.int64)
 
     @cached_property
-    def deletes(self) -> I64:
+    def delete_rows(self) -> I64:
         """The rows of effective deletes, in time order."""
         return self._tiles(DEL)
 
     @cached_property
-    def updates(self) -> I64:
+    def update_rows(self) -> I64:
         """The rows of effective updates, in time order."""
         return self._tiles(UPD)
 
     def _tiles(self, ext: int) -> I64:
         table, rows = self.history.table, self.history.table.tile_rows
-        chosen: I64 = rows[(table.uris.ext[rows] == ext) & table.counts[rows]]
+        chosen: I64 = rows[(table.uris.ext[rows] == ext) & table.effective[rows]]
         return chosen
 
     @cached_property
@@ -241,11 +241,11 @@ class Rules:
 
     @cached_property
     def vacuumed(self) -> tuple[I64, ...]:
-        """The fragments that each `.vac` lists, as places in `fragments`."""
+        """The fragments that each `.vac` lists, as places in `fragment_rows`."""
         return tuple(self._listed(vacuum) for vacuum in self.history.vacuums)
 
     def _listed(self, vacuum: VacuumFile) -> I64:
-        table, rows = self.history.table, self.fragments
+        table, rows = self.history.table, self.fragment_rows
         targets = set(vacuum.targets)
         named, _ = scan_names(sorted(targets))
         near = np.flatnonzero(np.isin(table.uris.uuid_start[rows], named.uuid_start))
@@ -255,10 +255,10 @@ class Rules:
     @property
     def first_ends(self) -> U64:
         """The first `end` at which a window that starts at 0 sees each fragment."""
-        uris, rows = self.history.table.uris, self.fragments
+        uris, rows = self.history.table.uris, self.fragment_rows
         return np.where(self.has_cell_times, uris.t1[rows], uris.t2[rows])
 
-    def _in_window(self, start: int, end: int) -> tuple[Mask, Mask]:
+    def in_window(self, start: int, end: int) -> tuple[Mask, Mask]:
         """Mark the fragments wholly in a window, and all fragments in it."""
         uris = self.history.table.uris
         inside = self._of(is_inside(uris.t1, uris.t2, start, end))
@@ -267,8 +267,13 @@ class Rules:
         )
 
     def decide(self, start: int, end: int) -> npt.NDArray[np.object_]:
-        """Find the rule that decides on each fragment."""
-        inside, seen = self._in_window(start, end)
+        """Find the rule that decides on each committed fragment.
+
+        IGNORED and UNCOMMITTED are about fragments that have no effective commit: `ignored` and
+        `uncommitted` list them.
+        """
+        inside, seen = self.in_window(start, end)
+        # Backwards: the rule that is assigned last is the first that applies.
         rules = np.full(len(seen), Rule.OUTSIDE, object)
         rules[seen] = Rule.OVERLAPS
         rules[inside] = Rule.INSIDE
@@ -278,12 +283,12 @@ class Rules:
 
     def visible(self, start: int, end: int) -> tuple[I64, Mask]:
         """List the rows of visible fragments, in order, and mark those read cell by cell."""
-        inside, seen = self._in_window(start, end)
+        inside, seen = self.in_window(start, end)
         if self.history.vacuums:
             seen &= ~self.superseded(start, end)
         seen &= ~self.missing
         places = np.flatnonzero(seen)
-        rows = places if self.history.table.is_all_writes else self.fragments[places]
+        rows = places if self.history.table.is_all_writes else self.fragment_rows[places]
         return rows, ~inside[places]
 
     def superseded(self, start: int, end: int) -> Mask:
@@ -324,9 +329,9 @@ class Rules:
     def ignored(self) -> I64:
         """List the rows of ignored writes that are effective in no other file."""
         table = self.history.table
-        rows = np.flatnonzero(table.ignored & ~table.counts & (table.uris.ext <= OK))
+        rows = np.flatnonzero(table.ignored & ~table.effective & (table.uris.ext <= OK))
         if not len(rows):
             return rows
-        effective = text_columns.names(table, self.fragments)
+        effective = text_columns.names(table, self.fragment_rows)
         chosen: I64 = rows[~texts_in(text_columns.names(table, rows), effective)]
         return chosen

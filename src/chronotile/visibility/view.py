@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
     from chronotile.history.uri_columns import I64
-    from chronotile.visibility.explanation import Explanation
+    from chronotile.visibility.explanation import Explanations
     from chronotile.visibility.gaps import Gap
     from chronotile.visibility.rules import Rules
 
@@ -280,12 +280,12 @@ class View:
     @cached_property
     def deletes(self) -> Sequence[Delete]:
         """The deletes in force, in order."""
-        return self._commits(Delete, self.rules.deletes)
+        return self._commits(Delete, self.rules.delete_rows)
 
     @cached_property
     def updates(self) -> Sequence[Update]:
         """The updates in force, in order."""
-        return self._commits(Update, self.rules.updates)
+        return self._commits(Update, self.rules.update_rows)
 
     def _commits(self, kind: type[C], effective: I64) -> Sequence[C]:
         # Without `self` in it: a view in a cycle would keep a large history in memory.
@@ -301,7 +301,7 @@ class View:
         first = times.t1[rows].min() if len(rows) else 0
         return sum(
             int((times.t2[self.rules.in_force(kind, self.start, self.end)] < first).sum())
-            for kind in (self.rules.deletes, self.rules.updates)
+            for kind in (self.rules.delete_rows, self.rules.update_rows)
         )
 
     @cached_property
@@ -321,7 +321,7 @@ class View:
         """
         return gap_in(self.rules, self.start, self.end)
 
-    def explain(self) -> Sequence[Explanation]:
+    def explain(self) -> Explanations:
         """Explain every object, visible or not, by the rule that decides."""
         from chronotile.visibility.explanation import explain  # it imports this module
 
@@ -346,7 +346,7 @@ def tile_commits(rules: Rules, end: int) -> Iterator[tuple[Delete, int]]:
     The schema in force at `end` types their values.
     """
     history, in_force = rules.history, schema_at(rules.history, end)
-    for row in np.sort(np.concatenate((rules.deletes, rules.updates))).tolist():
+    for row in np.sort(np.concatenate((rules.delete_rows, rules.update_rows))).tolist():
         kind = Delete if history.table.uris.ext[row] == DEL else Update
         yield make_commit(history, kind, row, in_force), row
 

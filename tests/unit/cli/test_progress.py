@@ -22,7 +22,7 @@ def array(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_deep_check_counts_the_fragments_that_it_opened(array: Path) -> None:
-    committed = len(ct.open_log(array).rules.fragments)
+    committed = len(ct.open_log(array).rules.fragment_rows)
     status, seen = on_terminal(["check", "--deep", str(array), "--fail-on", "none"])
     assert status == 0
     bars = re.findall(r"opening fragments .*?━.*?(\d+) .*?\d:\d\d", seen)

@@ -179,7 +179,10 @@ def test_advice_leads_out_of_a_blocked_consolidation(
         assert main([command, array.uri]) == 0
     assert "con-blocks-consolidation" not in {f.code for f in ct.open_log(array.uri).check()}
     _, _, said = run(capsys, "vacuum", array.uri, "--loose-deletes")
-    assert "an engine can then no longer consolidate commits (F1); --keep-deletes keeps" in said
+    assert (
+        "an engine can then no longer consolidate commits (F1); without --loose-deletes they stay"
+        in said
+    )
     (item,) = (f for f in ct.open_log(array.uri).check() if f.code == "con-blocks-consolidation")
     told = item.hint.split()[:3]
     assert told == ["chronotile", "repair", array.uri]

@@ -80,7 +80,7 @@ def test_an_array_in_which_nothing_is_in_order(
     assert {*log.rules.uncommitted} == {*listing.fragments} - committed
     assert len(log.rules.uncommitted) == 2
     lost = {table.name(row) for row in log.history.lost.nonzero()[0].tolist()}
-    writes = {table.name(row) for row in log.rules.fragments.tolist()}
+    writes = {table.name(row) for row in log.rules.fragment_rows.tolist()}
     assert lost == writes - {*listing.fragments}
     assert len(lost) == 2
     assert_same_in_batches(log, rows, monkeypatch)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chronotile.format.names import new_name
-from chronotile.show.operation_words import Operations
+from chronotile.show.operation_words import OperationWords
 
 TIME = "2024-05-12T10:00:00.000Z"
 NAME = "__1_1_00112233445566778899aabbccddeeff_22"
@@ -63,7 +63,7 @@ def record(command: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_words(one: dict[str, Any], words: str) -> None:
-    (event,) = Operations([one]).events()
+    (event,) = OperationWords([one]).events()
     assert event.text == words
     assert event.is_operation
     assert (event.kind, event.t2) == (one["command"], 1715508000000)
@@ -72,7 +72,7 @@ def test_words(one: dict[str, Any], words: str) -> None:
 def test_an_undo_names_what_it_takes_back() -> None:
     done = record("restore", state="undone", author="ann", message="bad load")
     undo = record("undo", id="2b2b2b2b", undoes="1f3a9c02")
-    known = Operations([undo, done], noun="group")
+    known = OperationWords([undo, done], noun="group")
     last, first = known.events()
     assert last.text == f"undid the restore of {WHEN}, operation 1f3a9c02"
     assert (first.status, first.because) == ("undone", "2b2b2b2b")
@@ -85,7 +85,7 @@ def test_an_undo_of_an_undo_leaves_the_first_change() -> None:
     done = record("delete")
     undo = record("undo", id="2b2b2b2b", undoes="1f3a9c02", state="undone")
     again = record("undo", id="3c3c3c3c", undoes="2b2b2b2b")
-    events = Operations([again, undo, done]).events(undone=False)
+    events = OperationWords([again, undo, done]).events(undone=False)
     assert [event.name for event in events] == ["1f3a9c02"]
 
 
@@ -94,7 +94,7 @@ def test_the_first_operation_that_put_a_file_owns_it() -> None:
     first = record("restore", put=[f"__commits/{name}.vac"], added=[f"__commits/{other}.del"])
     later = record("apply", id="2b2b2b2b", put=[f"__commits/{name}.vac", "__commits/odd.vac"])
     undo = record("undo", id="3c3c3c3c", put=[f"__fragments/{new_name(7, 7, 22)}"])
-    assert Operations([undo, later, first]).of_name == {
+    assert OperationWords([undo, later, first]).of_name == {
         f"{name}.vac": "1f3a9c02",
         other: "1f3a9c02",
     }
@@ -107,7 +107,7 @@ def test_odd_records_are_told_all_the_same(odd: Any) -> None:
         names = ("to", "where", "values", "staging", "name", "mode")
         for options in (odd, dict.fromkeys(names, odd)):
             one = record(command, options=options, rows=odd, author=odd, message=odd, undoes=odd)
-            known = Operations([one])
+            known = OperationWords([one])
             assert known.events()[0].text
             assert known.events(undone=False)
             assert known.phrase("1f3a9c02")
