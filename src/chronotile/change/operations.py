@@ -61,9 +61,9 @@ _NAME = re.compile(
 
 
 EXCLUSIVE = frozenset({"apply", "erase", "publish", "repair", "restore", "undelete", "undo"})
-"""Changes that run beside no other of them, and beside no merge."""
-_MERGES = frozenset({"compact", "consolidate"})
-"""Changes that write what is there into new files, and may do so beside each other."""
+"""Changes that run beside no other of them, and beside no upkeep."""
+_UPKEEP = frozenset({"compact", "consolidate", "vacuum"})
+"""Changes that replace or remove files and show the same rows; they may run beside each other."""
 
 COPIES = ("clone", "replicate")
 """Commands that make a copy elsewhere: the record in each place names the other."""
@@ -450,7 +450,7 @@ def excludes(command: str, other: str) -> bool:
     (True, False)
     """
     both = {command, other}
-    return not both.isdisjoint(EXCLUSIVE) and both <= EXCLUSIVE | _MERGES
+    return not both.isdisjoint(EXCLUSIVE) and both <= EXCLUSIVE | _UPKEEP
 
 
 def find_other(
