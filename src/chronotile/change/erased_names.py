@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
 from chronotile.change.operations import OPERATIONS, QUARANTINE
-from chronotile.change.plan import Step, json_text, put
+from chronotile.change.plan import Step, put
 from chronotile.conditions import codec
 from chronotile.conditions.tree import AnyOf, Compare, Condition, Not, Op, fold, leaves, member_of
 from chronotile.errors import ChronotileError, printable
 from chronotile.format import cell_values, tiles
 from chronotile.format.commit_files import decode_con
-from chronotile.format.documents import read_json
+from chronotile.format.documents import json_text, read_json
 from chronotile.format.kinds import (
     FRAGMENT_META,
     GROUP,

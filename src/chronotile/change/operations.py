@@ -15,20 +15,16 @@ that survives its array says nothing of another array at the same place.
 
 from __future__ import annotations
 
-import getpass
-import hashlib
 import os
 import re
-import secrets
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-from chronotile.change.plan import FOLDERS, Report, json_text
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError, StorageError
-from chronotile.format.documents import read_json
+from chronotile.format.documents import json_text, read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.place import StrangerError, is_path
@@ -85,6 +81,8 @@ class Who(NamedTuple):
         """The author."""
         if self.author is not None:
             return self.author
+        import getpass
+
         try:
             return f"{getpass.getuser()}@{socket.gethostname()}"
         except (OSError, KeyError):  # a container without a name for its user
@@ -108,7 +106,7 @@ class Operation(NamedTuple):
 
 def new_quarantine() -> str:
     """Name a folder for what a change without a record takes out."""
-    return f"{QUARANTINE}/{secrets.token_hex(4)}"
+    return f"{QUARANTINE}/{os.urandom(4).hex()}"
 
 
 def unfinished_copies(store: Store) -> dict[str, str]:
@@ -120,6 +118,8 @@ def unfinished_copies(store: Store) -> dict[str, str]:
     Raises:
         BadFileError: A record cannot be read, and may name any fragment.
     """
+    from chronotile.change.plan import FOLDERS
+
     copies: dict[str, str] = {}
     for operation in list_operations(store):
         if operation.state != "begun":
@@ -281,7 +281,7 @@ def merge_older(store: Store) -> None:
     for one in old:
         with suppress(BadFileError):  # what cannot be read stays where it is
             documents.append(read_operation(store, one))
-    path = f"{OPERATIONS}/{stamp(old[0].at_ms)}-{secrets.token_hex(4)}{MERGED}"
+    path = f"{OPERATIONS}/{stamp(old[0].at_ms)}-{os.urandom(4).hex()}{MERGED}"
     _put(store, path, {"records": documents})
     ids = {document["id"] for document in documents}
     store.remove([*before, *(one.path for one in loose if one.id in ids)])
@@ -345,6 +345,8 @@ def tell_operations(store: Store) -> list[dict[str, Any]]:
 
 
 def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, Any]:
+    from chronotile.change.plan import FOLDERS
+
     parts = [document, *document.get("members", ())]
     steps = [step for part in parts for step in part.get("steps", ())]
     return {
@@ -396,6 +398,8 @@ class Told(Protocol):
 
 def this_process() -> dict[str, Any]:
     """Give the machine and the number of this process, for a record."""
+    import hashlib
+
     host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
     return {"host": host, "pid": os.getpid()}
 
@@ -434,9 +438,11 @@ def may_be_running(operation: Operation, document: Mapping[str, Any]) -> bool:
 
 def note_copy(here: Store, there: Store, command: str, message: str | None = None) -> None:
     """Write down in both places that one is a copy of the other, where they can be written."""
+    from chronotile.change.plan import Report
+
     who = Who(message=message, options={"source": here.uri, "target": there.uri})
     for store in (here, there):
-        id_, report = secrets.token_hex(4), Report(command, store.uri, dry_run=False, steps=())
+        id_, report = os.urandom(4).hex(), Report(command, store.uri, dry_run=False, steps=())
         path = _path(id_, report.at_ms, command, "final")
         operation = Operation(id_, report.at_ms, command, "final", path)
         with suppress(ChronotileError):
@@ -506,7 +512,7 @@ def begin(
         StorageError: The folder cannot be written.
         RefusedError: Another change is under way, or has ended since this one was planned.
     """
-    id_ = secrets.token_hex(4)
+    id_ = os.urandom(4).hex()
     operation = Operation(
         id_,
         planned.at_ms,

@@ -7,12 +7,12 @@ and as JSON. A dry run is the report of a plan that nobody executed. Touches no 
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from chronotile.check.findings import count_text
-from chronotile.errors import ChronotileError, html_card, printable, printable_json
+from chronotile.errors import ChronotileError, html_card, printable
+from chronotile.format.documents import json_text
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:
@@ -402,8 +402,3 @@ def put(path: str, data: bytes, reason: str, *, may_vanish: bool = False) -> Ste
     """Make the step that puts a new file."""
     size = len(data)
     return Step(op="put", path=path, size=size, reason=reason, data=data, may_vanish=may_vanish)
-
-
-def json_text(document: dict[str, Any]) -> str:
-    """Write a document as JSON text that can be printed."""
-    return printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"

@@ -436,7 +436,7 @@ def is_clean(report: Report) -> bool:
 
 def write_certificate(done: Report | GroupReport, output: str, form: str) -> None:
     """Write the certificates of an erasure to a file."""
-    from chronotile.change.plan import json_text
+    from chronotile.format.documents import json_text
     from chronotile.show.certificate import certificate_page
 
     held = [dict(one.certificate) for one in reports_of(done) if one.certificate]

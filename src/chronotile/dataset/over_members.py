@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chronotile.change import operations
 from chronotile.change.executor import execute, mark_undone
-from chronotile.change.plan import Plan, Report, json_text
+from chronotile.change.plan import Plan, Report
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
 from chronotile.errors import ChronotileError, ReadError
+from chronotile.format.documents import json_text
 from chronotile.format.timestamps import iso_time, now_ms
 
 if TYPE_CHECKING:

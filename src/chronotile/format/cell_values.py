@@ -6,7 +6,6 @@ the three. Knows nothing of conditions: callers tell NULL from the empty string.
 
 from __future__ import annotations
 
-import difflib
 import math
 import struct
 from typing import TYPE_CHECKING
@@ -245,6 +244,8 @@ def _index(field: Field, label: object) -> bytes:
 
 def _unknown_label(enumeration: Enumeration, label: object) -> str:
     problem = f"expected a label of enumeration {enumeration.name!r}, found {label!r}"
+    import difflib
+
     near = difflib.get_close_matches(str(label), [str(known) for known in enumeration.labels], n=1)
     return f"{problem}; did you mean {near[0]!r}?" if near else problem
 

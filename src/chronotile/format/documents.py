@@ -1,4 +1,4 @@
-"""JSON and TOML that somebody hands in: a report, a manifest, a policy.
+"""JSON and TOML that somebody hands in, such as a report or a policy; and JSON that is written.
 
 In: bytes. Out: one object; or one error that says what was expected, whatever the bytes are. Knows
 no field of an object.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import BadFileError
+from chronotile.errors import BadFileError, printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,11 @@ def read_json(data: bytes, where: str, what: str) -> dict[str, Any]:
     chronotile.errors.BadFileError: a.json: expected a report, found a list
     """
     return _read(json.loads, data, where, what)
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """Write a document as JSON text that can be printed."""
+    return printable_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 
 
 def read_toml(data: bytes, where: str, what: str) -> dict[str, Any]:

@@ -15,7 +15,6 @@ shows only in sizes there: each of these maps any bytes to some values.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,10 +35,7 @@ CEILING = 128 << 20
 """Most bytes of one chunk that are taken into memory; more of it stays closed."""
 _CODES = {"gzip": 1, "zstd": 2, "lz4": 3, "rle": 4, "bzip2": 5}
 """The compressor that the options of each filter must name: the engine obeys the options."""
-_DIGESTS: dict[str, tuple[Callable[[bytes], Any], int]] = {
-    "checksum_md5": (hashlib.md5, 16),
-    "checksum_sha256": (hashlib.sha256, 32),
-}
+_DIGESTS = {"checksum_md5": ("md5", 16), "checksum_sha256": ("sha256", 32)}
 _ROOM = 1 << 20
 _TEXTS = (Datatype.STRING_ASCII, Datatype.STRING_UTF8)
 _U32, _U64, _TWO = struct.Struct("<I"), struct.Struct("<Q"), struct.Struct("<II")
@@ -225,7 +221,9 @@ def _decompressed(
 
 
 def _checked(kind: str, metadata: bytes, data: bytes, where: str) -> tuple[bytes, bytes]:
-    digest, size = _DIGESTS[kind]
+    import hashlib  # it loads OpenSSL, which takes longer than reading a small log
+
+    algorithm, size = _DIGESTS[kind]
     stated, num_metadata, rest = _parts(metadata, struct.Struct(f"<Q{size}s"), where)
     for parts, content in ((stated[:num_metadata], rest), (stated[num_metadata:], data)):
         at = 0
@@ -233,7 +231,7 @@ def _checked(kind: str, metadata: bytes, data: bytes, where: str) -> tuple[bytes
             if length > len(content) - at:
                 problem = f"expected {length} bytes under a {kind}"
                 raise BadFileError(where, f"{problem}, found {len(content) - at}")
-            found = digest(content[at : at + length]).digest()
+            found = hashlib.new(algorithm, content[at : at + length]).digest()
             if found != wanted:
                 problem = f"expected bytes with the {kind} {wanted.hex()}"
                 raise BadFileError(where, f"{problem}, found {found.hex()}")

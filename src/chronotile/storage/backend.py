@@ -7,12 +7,29 @@ paths and calls a backend; nothing outside of this room does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from chronotile.storage.place import Entry, Folder, Names
+
+
+Options: TypeAlias = tuple[tuple[str, str], ...]
+"""Options of `obstore`, sorted by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often, and for how long, the client repeats a failing request."""
+
+    attempts: int = 4
+    """Most requests for one answer."""
+    first_wait_s: float = 0.3
+    """Few requests, and about two seconds of patience."""
+    longest_wait_s: float = 5.0
+    timeout_s: float = 60.0
+    """After this time there is no further attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

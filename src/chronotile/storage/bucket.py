@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import obstore
 from obstore import exceptions
@@ -26,7 +26,7 @@ from chronotile.errors import (
     TooLargeError,
     without_queries,
 )
-from chronotile.storage.backend import Backend, Traits
+from chronotile.storage.backend import Backend, Options, Retry, Traits
 from chronotile.storage.place import (
     OTHER_BYTES,
     PAGE,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
-Options: TypeAlias = tuple[tuple[str, str], ...]
 
 _CLIENTS: dict[tuple[object, ...], ObjectStore] = {}
 _MEMORIES: dict[str, MemoryStore] = {}
@@ -82,19 +81,6 @@ _CREDENTIALS = {
     "account_name=… --storage account_key=…",
 }
 """Scheme -> what to do without credentials."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """How often, and for how long, the client repeats a failing request."""
-
-    attempts: int = 4
-    """Most requests for one answer."""
-    first_wait_s: float = 0.3
-    """Few requests, and about two seconds of patience."""
-    longest_wait_s: float = 5.0
-    timeout_s: float = 60.0
-    """After this time there is no further attempt."""
 
 
 class Bucket(Backend):

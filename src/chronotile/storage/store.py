@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
-from chronotile.storage.bucket import Bucket, Options, Retry
+from chronotile.storage.backend import Options, Retry
 from chronotile.storage.disk import Disk
 from chronotile.storage.place import (
     OTHER_BYTES,
@@ -94,9 +94,14 @@ class Store:
     """For this room alone."""
 
     def __post_init__(self) -> None:
-        is_local = self.place.scheme == "file"
-        backend = Disk(self.place) if is_local else Bucket(self.place, self.options, self.retry)
-        object.__setattr__(self, "backend", backend)
+        object.__setattr__(self, "backend", self._made())
+
+    def _made(self) -> Backend:
+        if self.place.scheme == "file":
+            return Disk(self.place)
+        from chronotile.storage.bucket import Bucket  # its client takes longer to load than a log
+
+        return Bucket(self.place, self.options, self.retry)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.place, self.options, self.retry)

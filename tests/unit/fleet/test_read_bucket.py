@@ -15,7 +15,7 @@ from chronotile.fleet.read_bucket import BRAKE
 from chronotile.fleet.read_share import AHEAD
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import UnreadableError, read_limit
-from chronotile.storage.bucket import Retry
+from chronotile.storage.backend import Retry
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
