@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.errors import ChronotileError, StorageError
+from chronotile.errors import ChronotileError
 from chronotile.fleet.find_arrays import Unlisted, find_arrays
 from chronotile.fleet.flat_listing import Neighbours, Searched, list_flat, unlisted_rows
 from chronotile.fleet.inventory import (
@@ -34,11 +34,10 @@ from chronotile.fleet.inventory import (
 )
 from chronotile.fleet.shares import BucketShare, bucket_count, bucket_of, to_stream
 from chronotile.fleet.surviving_tasks import Results, run_job
-from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -82,57 +81,26 @@ class FleetPlan(NamedTuple):
 
 def find_fleet(
     options: Options,
-    only: Collection[str] | None = None,
-    start: str = "",
     *,
+    known: Container[str] = (),
     most: int | None = None,
-    flat: bool = False,
+    flat: bool = True,
 ) -> Fleet:
-    """Give the arrays that the options ask for, without those that a filter leaves out.
-
-    Args:
-        options: Where to look.
-        only: A filter: the arrays that can have rows; nothing else is listed.
-        start: A filter: what the places of arrays begin with; what is elsewhere is not listed.
-        most: Folders to list at most.
-        flat: Whether to leave folders in a bucket for a flat list, where that is cheaper.
-    """
+    """Find the arrays that the options ask for, as `find_arrays` does."""
     listed = options.arrays is not None
-    roots = options.uris() if listed else options.roots
-    narrowed = _narrowed(roots, only, start)
-    fleet = find_arrays(
-        roots if narrowed is None else narrowed,
+    return find_arrays(
+        options.uris() if listed else options.roots,
         options.storage_options,
-        missing_ok=listed or narrowed is not None,
+        lenient=listed,
+        known=known,
         most=most,
         flat=flat,
     )
-    if only is None and not start:
-        return fleet
-    uris = (uri for uri in fleet.uris if (only is None or uri in only) and uri.startswith(start))
-    return fleet._replace(uris=tuple(uris), problems=() if only is not None else fleet.problems)
 
 
-def _narrowed(
-    roots: Sequence[str], only: Collection[str] | None, start: str
-) -> tuple[str, ...] | None:
-    """Give the folders to look in, if filters make them fewer; None if all roots are needed.
-
-    >>> _narrowed(["s3://lake"], None, "s3://lake/group-1/arr")
-    ('s3://lake/group-1',)
-    >>> _narrowed(["s3://lake/a"], ["s3://lake/a/x", "s3://lake/a/y"], "")
-    ('s3://lake/a/x', 's3://lake/a/y')
-    """
-    if not start and only is None:
-        return None
-    if any(wild in root for root in roots for wild in "*?["):
-        return None
-    tops = [find_place(root).uri.rstrip("/") for root in roots]
-    wanted = [start.rpartition("/")[0]] if only is None else sorted(only)
-    near = [uri for uri in wanted if any(uri == top or uri.startswith(f"{top}/") for top in tops)]
-    # A start that is shorter than a root says nothing about what lies below it, and an array that
-    # is elsewhere may be the member of a group.
-    return tuple(near) if len(near) == len(wanted) else None
+def find_all(options: Options, *, known: Container[str] = (), flat: bool = True) -> Searched:
+    """Find the arrays that the options ask for, and the members of groups, wherever they lie."""
+    return search_wide(find_fleet(options, known=known, flat=flat), options, follow=True)
 
 
 def plan_fleet(
@@ -161,7 +129,7 @@ def plan_fleet(
     """
     if spark is not None and options.inventory is not None:
         return _plan_by_inventory(spark, options, run, before)
-    fleet = find_fleet(options, most=None if spark is None else IN_DRIVER, flat=True)
+    fleet = find_fleet(options, most=None if spark is None else IN_DRIVER)
     wide = sum(len(one.names) for one in fleet.wide)
     if spark is not None and (fleet.left or wide > IN_DRIVER):
         return _plan_by_tasks(spark, fleet, options, run, before, progress)
@@ -194,7 +162,7 @@ def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
         more = find_arrays(
             sorted(groups),
             options.storage_options,
-            missing_ok=True,
+            lenient=True,
             known=known,
             follow=True,
             key=options.key_at_driver(),
@@ -381,22 +349,6 @@ def search_flat(part: Neighbours, options: Options) -> Searched:
 
 
 def walk(folders: Sequence[str], options: Options) -> Searched:
-    """Find the arrays of some folders, one level after the other.
-
-    A folder that cannot be listed is told, and stops no other.
-    """
-    try:
-        found = [find_arrays(folders, options.storage_options, missing_ok=True)]
-        problems: list[Unlisted] = []
-    except StorageError:
-        found, problems = [], []
-        for folder in folders:
-            try:
-                found.append(find_arrays(folder, options.storage_options, missing_ok=True))
-            except StorageError as error:
-                problems.append(Unlisted(folder, error.problem))
-    return Searched(
-        unlisted_rows(uri for one in found for uri in one.uris),
-        tuple(group for one in found for group in one.groups),
-        tuple(sorted([*problems, *(problem for one in found for problem in one.problems)])),
-    )
+    """Find the arrays of some folders, one level after the other."""
+    found = find_arrays(folders, options.storage_options, lenient=True)
+    return Searched(unlisted_rows(found.uris), found.groups, found.problems)

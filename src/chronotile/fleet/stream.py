@@ -26,7 +26,6 @@ import hashlib
 import logging
 import operator
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -39,9 +38,9 @@ from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.fleet.array_tables import BATCH_ROWS, ROW_TABLES, SCHEMAS, findings_table, twinned
 from chronotile.fleet.batch_plans import FORGET_MS, Plans, Record, Records, hashes, next_record
 from chronotile.fleet.change_table import changes_of, open_array_with_labels
-from chronotile.fleet.find_arrays import CONCURRENCY, find_arrays
+from chronotile.fleet.find_arrays import CONCURRENCY
 from chronotile.fleet.options import choose
-from chronotile.fleet.plan import search_wide
+from chronotile.fleet.plan import find_all
 from chronotile.fleet.read_share import array_tables, in_order, window_of
 from chronotile.fleet.shares import ListedArray, listed_places, packed
 from chronotile.fleet.unchanged_arrays import GRAIN_MS
@@ -51,6 +50,7 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.rows.commit_changes import row_events
 from chronotile.storage.place import Entry, Names
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, open_store
 from chronotile.visibility.rules import overlaps
 
@@ -103,12 +103,8 @@ class Watch:
             ArrayNotFoundError: A root does not exist.
             StorageError: A root cannot be listed.
         """
-        listed, storage = self._options.arrays is not None, self._options.storage_options
-        roots = self._options.uris() if listed else self._options.roots
-        fleet = find_arrays(
-            roots, storage, missing_ok=listed, known=self._known, flat=self._is_flat
-        )
-        found = search_wide(fleet, self._options, follow=True)
+        storage = self._options.storage_options
+        found = find_all(self._options, known=self._known, flat=self._is_flat)
         places = list(listed_places(found.rows.to_batches()))
         marks = {one.uri: _mark(one.entries) for one in places if one.entries is not None}
         uris = tuple(one.uri for one in places if one.entries is None)
@@ -118,7 +114,9 @@ class Watch:
         # Making a store takes longer than asking a disk whether the array is quiet.
         self._stores = {uri: self._stores.get(uri) or open_store(uri, storage) for uri in uris}
         stores = list(self._stores.values())
-        for store, known in zip(stores, self._all(stores), strict=True):
+        is_quick = all(store.traits.pace == "quick" for store in stores)
+        looks = ahead(self._one, stores, 1 if is_quick else CONCURRENCY)
+        for store, known in zip(stores, looks, strict=True):
             if isinstance(known, _KnownArray):
                 marks[store.uri] = known.mark
             else:
@@ -127,12 +125,6 @@ class Watch:
         if not problems:
             self._known = {uri: self._known[uri] for uri in uris}
         return StreamLook(marks=marks, problems=problems)
-
-    def _all(self, stores: list[Store]) -> list[_KnownArray | Exception]:
-        if all(store.traits.pace == "quick" for store in stores):
-            return [self._one(store) for store in stores]
-        with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="chronotile-watch") as pool:
-            return list(pool.map(self._one, stores))
 
     def _one(self, store: Store) -> _KnownArray | Exception:
         try:
@@ -273,7 +265,7 @@ def _chosen(log: Log, rows: pa.Table, mask: np.ndarray, options: Options) -> pa.
         return chosen
     columns = options.row_columns
     names = set(chosen["name"].to_pylist())
-    told = changes_of(log, names, columns=columns) if names else ()
+    told = changes_of(log, names, columns) if names else ()
     return pa.concat_tables([(columns or ROW_TABLES["changes"]).empty_table(), *told])
 
 

@@ -66,7 +66,7 @@ def test_a_flat_list_finds_what_a_walk_finds(seed: int, monkeypatch: pytest.Monk
     (wide,) = top.wide
     assert top.uris == ()
     found = [list_flat(part) for part in wide.divided(chance.choice([1, 4, 99]))]
-    left = find_arrays([uri for one in found for uri in one.left], missing_ok=True)
+    left = find_arrays([uri for one in found for uri in one.left], lenient=True)
     rows = whole_arrays([one.rows for one in found])
     places = list(listed_places(rows.to_batches()))
     walked = find_arrays(place)
