@@ -15,15 +15,12 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError
 from chronotile.fleet.find_arrays import Unlisted, find_arrays
 from chronotile.fleet.flat_listing import Neighbours, Searched, list_flat, unlisted_rows
 from chronotile.fleet.inventory import (
-    NAMES,
     Inventory,
     InventoryFile,
     listing_rows,
@@ -32,7 +29,13 @@ from chronotile.fleet.inventory import (
     read_objects,
     whole_arrays,
 )
-from chronotile.fleet.shares import BucketShare, bucket_count, bucket_of, to_stream
+from chronotile.fleet.shares import (
+    BucketShare,
+    bucket_count,
+    by_bucket,
+    count_arrays,
+    to_stream,
+)
 from chronotile.fleet.surviving_tasks import Results, run_job
 from chronotile.storage.prefetch import ahead
 
@@ -134,11 +137,11 @@ def plan_fleet(
     if spark is not None and (fleet.left or wide > IN_DRIVER):
         return _plan_by_tasks(spark, fleet, options, run, before, progress)
     found = search_wide(fleet, options, follow=follow)
-    arrays = _count(found.rows)
+    arrays = count_arrays(found.rows)
     buckets = bucket_count(arrays, before)
     shares = [
-        BucketShare(bucket=bucket, listings=to_stream(own), count=_count(own))
-        for bucket, own in _grouped(found.rows, buckets)
+        BucketShare(bucket=bucket, listings=to_stream(own), count=count_arrays(own))
+        for bucket, own in by_bucket(found.rows, buckets)
     ]
     return FleetPlan(buckets, tuple(shares), arrays, found.problems, found.groups)
 
@@ -199,7 +202,7 @@ def _estimated_arrays(
 
     def count(file: InventoryFile) -> int:
         rows = read(file)
-        return _count(rows.filter(rows["strong"]))
+        return count_arrays(rows.filter(rows["strong"]))
 
     if not inventory.files:
         return 0
@@ -254,38 +257,20 @@ def _search(
         found = search_flat(folders, options)
     else:
         found = walk(folders, options)
-    arrays = _count(found.rows.filter(found.rows["strong"]))
+    arrays = count_arrays(found.rows.filter(found.rows["strong"]))
     file = _write_file(run, "found/", found.rows)
     return file, arrays, found.problems[:PROBLEMS_MAX], found.groups
 
 
 def _by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
     """Pack the rows of each bundle of buckets for sending: few, large and compressed."""
-    for bundle, own in _grouped(names, _bundles(buckets)):
+    for bundle, own in by_bucket(names, _bundles(buckets)):
         yield pa.record_batch([[bundle], [to_stream(own)]], schema=_SHUFFLED)
 
 
 def _bundles(buckets: int) -> int:
     """How many bundles there are; a bucket's number tells its bundle, as both are powers of two."""
     return max(buckets // BUCKETS_IN_BUNDLE, 1)
-
-
-def _grouped(names: pa.Table, count: int) -> Iterator[tuple[int, pa.Table]]:
-    """Give the rows of the arrays of each bucket, if there are so many buckets, in their order."""
-    arrays = names["array"].combine_chunks().dictionary_encode()
-    of_array = [bucket_of(uri, count) for uri in arrays.dictionary.to_pylist()]
-    bucket = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
-    order = np.argsort(bucket, kind="stable")
-    names, bucket = names.take(pa.array(order)), bucket[order]
-    starts = np.flatnonzero(np.diff(bucket, prepend=-1)).tolist()
-    for start, end in zip(starts, [*starts[1:], len(bucket)], strict=True):
-        yield int(bucket[start]), names.slice(start, end - start)
-
-
-def _count(names: pa.Table) -> int:
-    """Count the arrays among some rows."""
-    count: int = pc.count_distinct(names["array"]).as_py()
-    return count
 
 
 def _write_plan(
@@ -315,9 +300,9 @@ def _write_plan(
         written: list[Any] = []
         for _, bundle in groupby(rows, key=itemgetter(0)):
             tables = [pa.ipc.open_stream(data).read_all() for _, data in bundle]
-            for bucket, own in _grouped(whole_arrays(tables), buckets):
+            for bucket, own in by_bucket(whole_arrays(tables), buckets):
                 file = _write_file(run, f"plan/{bucket:04d}-", own)
-                written.append((bucket, file, _count(own)))
+                written.append((bucket, file, count_arrays(own)))
         return written
 
     if not items:
@@ -337,15 +322,11 @@ def _write_file(run: Run, start: str, table: pa.Table) -> str:
 
 
 def search_flat(part: Neighbours, options: Options) -> Searched:
-    """Find the arrays of neighbours."""
+    """Find the arrays of neighbours; walk through them, if a flat list cannot be had."""
     try:
-        found = list_flat(part, options.storage_options)
+        return list_flat(part, options.storage_options)
     except ChronotileError:
-        found = Searched(NAMES.empty_table(), left=part.uris)
-    walked = walk(found.left, options)
-    rows = pa.concat_tables([found.rows, walked.rows])
-    groups = (*found.groups, *walked.groups)
-    return Searched(rows, groups, walked.problems, pages=found.pages)
+        return walk(part.uris, options)
 
 
 def walk(folders: Sequence[str], options: Options) -> Searched:

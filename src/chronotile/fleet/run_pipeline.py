@@ -40,7 +40,6 @@ from chronotile.fleet.maintenance import (
     stops_of,
 )
 from chronotile.fleet.plan import FleetPlan, plan_fleet, results_of
-from chronotile.fleet.policy import Policy, simple_policy
 from chronotile.fleet.read_bucket import (
     UNREAD_MAX,
     Done,
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from chronotile.fleet.check_all import FleetCheck
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
+    from chronotile.fleet.policy import Policy
 
 
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
@@ -93,13 +93,10 @@ class Job:
     out_storage: dict[str, str] = field(default_factory=dict, repr=False)
     since_last: bool = False
     """Read only arrays whose listing has changed since the last run."""
-    maintain: bool = False
+    policy: Policy | None = None
+    """What maintenance does to which arrays; None for no maintenance."""
     dry_run: bool = False
     """Maintenance only reports what it would do."""
-    fragments: bool = False
-    """Maintenance vacuums fragments as well."""
-    policy: Policy | None = None
-    """What maintenance does to which arrays; None for commits of those that need it."""
     checked: FleetCheck | None = None
     """The findings on the arrays, groups and folders of the fleet, if a check has them already."""
     max_unreadable: Limit = MAX_UNREADABLE
@@ -134,11 +131,12 @@ def run(
         changed = {name: n for name, n in versions.items() if n != snapshot.versions[name]}
         # A run that died after its last commit has not told of it.
         last = {} if changed else output.last_run()
-        is_told = bool(last.get("totals")) and dict(last["versions"]).get(LAST) == versions[LAST]
+        totals = Totals.from_text(last["totals"]) if last.get("totals") else None
+        is_told = totals is not None and dict(last["versions"]).get(LAST) == versions[LAST]
         summary = Summary(
             out=job.out,
             run=run_.name,
-            totals=Totals.from_text(last["totals"]) if is_told else output_totals(output),
+            totals=totals if totals and is_told else output_totals(output),
             read=done.read,
             unchanged=done.unchanged,
             unreadable=done.unread_count,
@@ -152,7 +150,7 @@ def run(
             if not changed:
                 run_.check_not_overtaken()
             run_.tell(summary, versions)
-        maintained = pipeline.maintain(done) if job.maintain else Maintenance()
+        maintained = pipeline.maintain(job.policy, done) if job.policy else Maintenance()
     except ChronotileError:
         raise
     except Exception as cause:
@@ -206,7 +204,7 @@ class _PipelineRun:
         self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
         # Members of groups outside of the roots are read, and never changed.
-        follow = not self._job.maintain
+        follow = self._job.policy is None
         self._plan = plan_fleet(
             self._spark,
             self._job.options,
@@ -302,11 +300,10 @@ class _PipelineRun:
         share = BucketShare(bucket=task.share.bucket)
         return replace(task, share=share, given_up=given_up, problems=())
 
-    def maintain(self, done: Done) -> Maintenance:
+    def maintain(self, policy: Policy, done: Done) -> Maintenance:
         """Maintain the arrays that the policy wants maintained, unless the run was overtaken."""
         job, run_ = self._job, self._run
         run_.check_not_overtaken()
-        policy = job.policy or simple_policy(fragments=job.fragments)
         work = Work(
             options=job.options,
             dry_run=job.dry_run,

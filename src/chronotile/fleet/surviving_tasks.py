@@ -72,20 +72,6 @@ class Results(NamedTuple):
 
     store: Store
     folder: str
-    has_earlier: bool = False
-    """Whether the folder also has what earlier attempts returned."""
-
-    def with_earlier(self, values: list[Any]) -> Results:
-        """Leave what earlier attempts returned, for the end of the job."""
-        if values:
-            self.store.put_if_absent(f"{self.folder}/earlier", json.dumps(values).encode())
-        return self._replace(has_earlier=bool(values))
-
-    def earlier(self) -> list[Any]:
-        """Read that."""
-        path = f"{self.folder}/earlier"
-        values: list[Any] = json.loads(self.store.read(path)) if self.has_earlier else []
-        return values
 
     def new(self) -> Results:
         """Name a folder of its own."""
@@ -172,7 +158,7 @@ def run_job(
         group, own = groups.pop(), results.new()
         total = len(done) + len(group) + sum(map(len, groups))
         show = partial(_show, progress, len(done), total)
-        end = partial(_end, None if groups else finish, own.with_earlier(done))
+        end = partial(_end, None if groups else finish, done)
         ended, death = _attempt(spark, work, [unit.item for unit in group], end, show, own)
         if ended is not None and ended["finished"]:
             progress(total, total)
@@ -313,14 +299,14 @@ def _in_task(
 
 def _end(
     finish: Callable[[list[Any]], Any] | None,
-    results: Results,
+    earlier: list[Any],
     texts: list[tuple[int, str]],
 ) -> dict[str, Any]:
     """End the job, if nothing is left to do; else give what there is."""
     documents = [json.loads(text) for _, text in texts]
     if finish is None or any("error" in one for one in documents):
         return {"finished": False, "texts": texts}
-    values = [*results.earlier(), *(one["value"] for one in documents)]
+    values = [*earlier, *(one["value"] for one in documents)]
     return {"finished": True, "value": finish(values)}
 
 
