@@ -73,19 +73,9 @@ def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Sc
     Raises:
         ReadError: A field had another type once, and its values do not fit.
     """
-    heads = len(_HEAD)
-    names = with_heads(_HEAD, schema).names
-    cells = dict(zip(names[heads:], batch.columns[-len(schema.fields) :], strict=True))
-    count = len(batch)
-    ms = pa.array([min(t, LAST) for t in batch.column("t").to_pylist()], pa.int64())
-    known = {
-        "array": pa.repeat(pa.scalar(array), count),
-        "change": batch.column("change"),
-        "commit": batch.column("commit"),
-        "t": ms,
-        "t_time": timestamps(ms),
-        **cells,
-    }
+    names = with_heads(_HEAD, schema).names[len(_HEAD) :]
+    cells = dict(zip(names, batch.columns[-len(schema.fields) :], strict=True))
+    known, count = {**_heads(array, batch), **cells}, len(batch)
     made = []
     for field in columns:
         column = known.get(field.name)
@@ -100,6 +90,14 @@ def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Sc
     return pa.Table.from_arrays(made, schema=columns)
 
 
+def _heads(array: str, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Give the columns before the fields."""
+    ms = pa.array([min(t, LAST) for t in batch.column("t").to_pylist()], pa.int64())
+    own = {name: batch.column(name) for name in ("change", "commit")}
+    array_column = pa.repeat(pa.scalar(array), len(batch))
+    return {"array": array_column, **own, "t": ms, "t_time": timestamps(ms)}
+
+
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -110,8 +108,6 @@ _log = logging.getLogger(__name__)
 
 EVENTS_IN_SHARE = 16
 """Events that one task reads, one after the other."""
-_HEADS = ["change", "commit", "t"]
-"""The columns before the fields."""
 
 
 class ChangeShare(NamedTuple):
@@ -170,19 +166,12 @@ def changes_of(
 
 
 def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
-    heads = plain_rows(batch.select(_HEADS))
     names = [field.name for field in schema.fields]
-    cells = pa.RecordBatch.from_arrays(batch.columns[len(_HEADS) :], names=names)
-    places = names[: len(schema.dimensions)]
-    rows = []
-    for head, row in zip(heads, plain_rows(cells), strict=True):
-        key = {name: row[name] for name in places}
-        head |= {"array": array, "t": min(head["t"], LAST)}
-        rows.append(head | {"key": json.dumps(key), "row": json.dumps(row)})
-    schema_of_table = ROW_TABLES["changes"]
-    table = pa.Table.from_pylist(rows, schema_of_table)
-    at = schema_of_table.get_field_index("t_time")
-    return table.set_column(at, schema_of_table.field(at), timestamps(table["t"]))
+    cells = pa.RecordBatch.from_arrays(batch.columns[-len(names) :], names=names)
+    rows = plain_rows(cells)
+    keys = [{name: row[name] for name in names[: len(schema.dimensions)]} for row in rows]
+    text = {"key": [*map(json.dumps, keys)], "row": [*map(json.dumps, rows)]}
+    return pa.table({**_heads(array, batch), **text}, schema=ROW_TABLES["changes"])
 
 
 def schema_of_changes(options: Options) -> pa.Schema:

@@ -77,7 +77,8 @@ class Filter(NamedTuple):
 
 def understood(pushed: Any, columns: Collection[str]) -> Filter | None:
     """Give a filter as it is applied here; None if Spark has to apply it."""
-    op, path = type(pushed).__name__, getattr(pushed, "attribute", ())
+    op = type(pushed).__name__
+    path: tuple[str, ...] = getattr(pushed, "attribute", ())
     if op not in _FILTERS or len(path) != 1 or path[0] not in columns:
         return None
     values = pushed.value if op == "In" else (pushed.value,)

@@ -107,7 +107,8 @@ def find_arrays(
     wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
     search = _FolderSearch(partial(_visit, follow=follow, key=key, flat=flat), known, most)
     stores: list[Store] = []
-    for place in map(os.fspath, wanted):
+    for root in wanted:
+        place = os.fspath(root)
         try:
             stores += _expanded(place, storage_options or {})
         except ReadError as error:
@@ -118,8 +119,8 @@ def find_arrays(
     fresh = search.fresh(stores)
     left = search.run([store for store in fresh if store.traits.pace == "quick"], 1)
     left += search.run([store for store in fresh if store.traits.pace == "slow"], CONCURRENCY)
-    for root in () if lenient else stores:
-        if (problem := search.problems.get(root.uri)) is not None:
+    for store in () if lenient else stores:
+        if (problem := search.problems.get(store.uri)) is not None:
             kind = ArrayNotFoundError if problem.missing else StorageError
             raise kind(problem.uri, problem.message)
     return search.fleet(left)

@@ -114,18 +114,16 @@ def _change(
 
 
 def _maintained(array: str, report: Report) -> Maintained:
-    sizes: dict[str, list[int]] = {"put": [], "remove": []}
-    for step in report.steps:
-        op = "put" if step.op in FOLDERS else step.op
-        sizes.setdefault(op, []).append(step.size or 0)
+    put = [step.size or 0 for step in report.steps if step.op in ("put", *FOLDERS)]
+    removed = [step.size or 0 for step in report.steps if step.op == "remove"]
     return Maintained(
         array=array,
         command=report.command,
         outcome=("planned" if report.dry_run else "done") if report.steps else "nothing",
-        put=len(sizes["put"]),
-        removed=len(sizes["remove"]),
-        bytes_put=sum(sizes["put"]),
-        bytes_removed=sum(sizes["remove"]),
+        put=len(put),
+        removed=len(removed),
+        bytes_put=sum(put),
+        bytes_removed=sum(removed),
         why="; ".join(report.notes),
     )
 

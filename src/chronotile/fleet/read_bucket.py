@@ -14,9 +14,7 @@ which commits nothing if they are too many. A task to which the storage gives no
 from __future__ import annotations
 
 import io
-import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,6 +50,7 @@ from chronotile.fleet.delta_store import (
     read_file,
     with_uri,
 )
+from chronotile.fleet.options import holds_all
 from chronotile.fleet.read_share import in_order, members_of, open_place, read_array
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
@@ -427,25 +426,16 @@ def run_task(task: Task) -> Done:
     return _BucketReading(task).done()
 
 
-def write_rows(run: Run, bucket: int, tables: Mapping[str, pa.Table]) -> tuple[DataFile, ...]:
-    """Write rows that no array of a bucket gave."""
-    writer = BucketWriter(run, bucket)
-    for name, table in tables.items():
-        writer.add(name, table)
-    return writer.close()
-
-
 class _BucketReading:
     """One bucket, array by array."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._reads = _Reads()
+        self._reads: list[str] = []
         self._writer = BucketWriter(task.run, task.share.bucket)
         self._unchanged: list[str] = []
         self._noted: dict[str, Noted] = task.older.noted() if task.older is not None else {}
         self._asked = task.options.asked(__version__)
-        self._answered: dict[str | None, bool] = {}
 
     def done(self) -> Done:
         task, older = self._task, self._task.older
@@ -476,8 +466,8 @@ class _BucketReading:
             unread_count=len(lost),
             hidden=len(hidden),
             read=len(places) - len(self._unchanged) - len(unread) + len(task.given_up),
-            files_read=len(self._reads.counts),
-            reads=self._reads.counts.total(),
+            files_read=len({*self._reads}),
+            reads=len(self._reads),
         )
 
     def _members(self) -> tuple[list[pa.Table], list[pa.Table], bool]:
@@ -568,11 +558,6 @@ class _BucketReading:
                 return error
             return self._without(place.uri, error)
 
-    def _is_answered(self, asked: str | None) -> bool:
-        if asked not in self._answered:
-            self._answered[asked] = self._task.options.is_answered_by(asked, __version__)
-        return self._answered[asked]
-
     def _opened(self, place: ListedArray) -> OpenPlace:
         return open_place(place, self._task.options, self._task.fresh_ms)
 
@@ -583,12 +568,12 @@ class _BucketReading:
         if (
             noted is not None
             and options.check != "deep"
-            and self._is_answered(noted.asked)
+            and holds_all(noted.asked, self._asked)
             and is_unchanged(store, noted, began_ms)
         ):
             return None
         times = folder_times(store) if options.sizes else None
-        store = store.watched(partial(self._reads.hook, store.uri))
+        store = store.watched(partial(self._note_read, store.uri))
         place = place._replace(store=store)
         tables = read_array(place, options, self._task.findings.get(store.uri))
         made = {name: tables.pieces(name) for name in SCHEMAS}
@@ -596,6 +581,11 @@ class _BucketReading:
         made["operations"] = self._operations(store, listing)
         made[LAST] = [self._listing(store.uri, note(store, listing, began_ms, times))]
         return made
+
+    def _note_read(self, array: str, operation: str, path: str) -> None:
+        """Note a read of a file; threads call this, too."""
+        if operation == "read":
+            self._reads.append(f"{array}/{path}")
 
     def _operations(self, store: Store, listing: Listing) -> list[Rows]:
         """List the changes of ours that an array keeps a record of."""
@@ -631,16 +621,3 @@ class _BucketReading:
             return not open_store(array, self._task.options.storage_options).exists()
         except ChronotileError:
             return False
-
-
-class _Reads:
-    """Counts how often each file was read."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def hook(self, array: str, operation: str, path: str) -> None:
-        if operation == "read":
-            with self._lock:
-                self.counts[f"{array}/{path}"] += 1

@@ -25,7 +25,6 @@ from chronotile.fleet.array_tables import findings_table
 from chronotile.fleet.delta_store import (
     LAST,
     DataFile,
-    Output,
     Run,
     StoreSnapshot,
     new_run,
@@ -42,19 +41,17 @@ from chronotile.fleet.maintenance import (
 from chronotile.fleet.plan import FleetPlan, plan_fleet, results_of
 from chronotile.fleet.read_bucket import (
     UNREAD_MAX,
+    BucketWriter,
     Done,
     Task,
     older_bucket,
     run_task,
     sum_of,
     unlisted_unread,
-    write_rows,
 )
 from chronotile.fleet.read_share import folder_findings
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
-    OF_ARRAYS,
-    OF_FINDINGS,
     Limit,
     Summary,
     Totals,
@@ -136,7 +133,7 @@ def run(
         summary = Summary(
             out=job.out,
             run=run_.name,
-            totals=totals if totals and is_told else output_totals(output),
+            totals=totals if totals and is_told else totals_of(output.rows),
             read=done.read,
             unchanged=done.unchanged,
             unreadable=done.unread_count,
@@ -164,11 +161,6 @@ def run(
         maintained=maintained.outcomes,
         planned=maintained.planned,
     )
-
-
-def output_totals(output: Output) -> Totals:
-    """Add up the tables as they are."""
-    return totals_of(output.rows("arrays", OF_ARRAYS), output.rows("findings", OF_FINDINGS))
 
 
 class _PipelineRun:
@@ -242,7 +234,9 @@ class _PipelineRun:
             findings = folder_findings(self._plan.problems)
         else:
             findings = findings_table(checked.beside_arrays)
-        return write_rows(self._run, NO_BUCKET, {"findings": findings})
+        writer = BucketWriter(self._run, NO_BUCKET)
+        writer.add("findings", findings)
+        return writer.close()
 
     def _waves(self) -> Iterator[list[Task]]:
         """Divide the tasks of the run; a fleet that is divided in another way is one wave."""

@@ -24,10 +24,9 @@ import pyarrow.compute as pc
 
 from chronotile.check.findings import number_of
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.fleet.surviving_tasks import HopelessError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -82,34 +81,37 @@ _SUMMED = (
     "engine_open_requests_after_maintenance",
 )
 """Columns of `arrays` that are added up."""
-OF_ARRAYS = ["uri", *_SUMMED]
-OF_FINDINGS = ["severity", "code", "path", "message"]
-"""The columns that totals are made of."""
+_OF_FINDINGS = ["severity", "code", "path", "message"]
+"""Columns of `findings` by which they are counted."""
 
 
-def totals_of(arrays: Iterable[pa.RecordBatch], findings: Iterable[pa.RecordBatch]) -> Totals:
-    """Add up the tables of a fleet, of which there may be very many batches.
+def totals_of(rows: Callable[[str, list[str]], Iterable[pa.RecordBatch]]) -> Totals:
+    """Add up the tables of a fleet.
 
-    >>> batch = pa.record_batch({name: [0] for name in OF_ARRAYS})
-    >>> finding = pa.record_batch([["info"], ["x"], ["a"], ["m"]], OF_FINDINGS)
-    >>> totals_of([batch], [finding, finding]).findings
-    (('info', 'x', 2),)
+    Args:
+        rows: Reads some columns of a table, batch by batch, as there may be very many rows.
+
+    >>> def rows(name, columns):
+    ...     value = 0 if name == "arrays" else "x"
+    ...     return [pa.record_batch([[value]] * len(columns), columns)] * 2
+    >>> totals_of(rows).findings
+    (('x', 'x', 2),)
     """
     sums: Counter[str] = Counter()
     worst: list[tuple[int, str]] = []
-    for batch in arrays:
+    for batch in rows("arrays", ["uri", *_SUMMED]):
         sums["arrays"] += len(batch)
         sums["arrays_measured"] += len(batch) - batch["bytes"].null_count
         for column in _SUMMED:
             if column in batch.schema.names:
                 sums[column] += pc.sum(batch[column]).as_py() or 0
         order = [("engine_open_requests", "descending"), ("uri", "ascending")]
-        rows = batch.filter(pc.is_valid(batch["engine_open_requests"])).sort_by(order)
-        top = (rows[name].slice(0, WORST).to_pylist() for name, _ in order)
+        known = batch.filter(pc.is_valid(batch["engine_open_requests"])).sort_by(order)
+        top = (known[name].slice(0, WORST).to_pylist() for name, _ in order)
         worst += zip(*top, strict=True)
     counts: Counter[tuple[str, str]] = Counter()
-    for batch in findings:
-        columns = (batch[name].to_pylist() for name in OF_FINDINGS)
+    for batch in rows("findings", _OF_FINDINGS):
+        columns = (batch[name].to_pylist() for name in _OF_FINDINGS)
         for severity, code, path, message in zip(*columns, strict=True):
             counts[severity, code] += number_of(path, message)
     return Totals(
@@ -315,7 +317,7 @@ MAX_UNREADABLE = read_limit("0.001")
 """1 in 1,000: of a smaller fleet, none."""
 
 
-class UnreadableError(HopelessError, StorageError):
+class UnreadableError(StorageError):
     """Too many arrays of a fleet could not be read: the run publishes nothing."""
 
     exit_code = 3

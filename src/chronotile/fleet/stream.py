@@ -36,7 +36,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from chronotile.check.findings import UNREADABLE, error_words, finding
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.fleet.array_tables import BATCH_ROWS, ROW_TABLES, SCHEMAS, findings_table, twinned
-from chronotile.fleet.batch_plans import FORGET_MS, Plans, Record, Records, hashes, next_record
+from chronotile.fleet.batch_plans import FORGET_MS, Plans, Record, hashes, next_record
 from chronotile.fleet.change_table import changes_of, open_array_with_labels
 from chronotile.fleet.find_arrays import CONCURRENCY
 from chronotile.fleet.options import choose
@@ -57,7 +57,7 @@ from chronotile.visibility.rules import overlaps
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from chronotile.fleet.batch_plans import Hashes, Index, Planned
+    from chronotile.fleet.batch_plans import Hashes, Index, Planned, Records
     from chronotile.fleet.options import Options
     from chronotile.log import Log
     from chronotile.storage.store import Store
@@ -197,20 +197,6 @@ class ArrayPartition(InputPartition):
     arrays: tuple[Planned, ...]
 
 
-def read_arrays(partition: ArrayPartition, options: Options) -> Iterator[pa.Table]:
-    """Give the rows that are new in some arrays."""
-    assert options.state is not None
-    records = Records(options.state, options.storage)
-    planned = {one.array: one for one in partition.arrays}
-
-    def rows(place: ListedArray) -> pa.Table | None:
-        return _new_rows(planned[place.uri], partition.batch, records, options)
-
-    for _, table in in_order(rows, map(ListedArray, planned)):
-        if table is not None and len(table):
-            yield table
-
-
 def _new_rows(one: Planned, batch: int, records: Records, options: Options) -> pa.Table | None:
     if one.problem is not None:
         return _told(one, one.problem, options)
@@ -280,9 +266,11 @@ def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
     window = window_of(log, options)
     tables = array_tables(log, options)
     if options.table == "commits":
-        uris = log.history.table.uris
-        inside = overlaps(uris.t1, uris.t2, *window)
-        return commit_hashes(log)[inside], tables.table("commits")
+        commits = log.history.table
+        inside = np.flatnonzero(overlaps(commits.uris.t1, commits.uris.t2, *window))
+        names = text_columns.names(commits, inside).to_pylist()
+        extensions = [EXTENSIONS[ext] for ext in commits.uris.ext[inside].tolist()]
+        return hashes(map(operator.add, names, extensions)), tables.table("commits")
     if options.table == "changes":
         names = [event.name for event in row_events(log, *window)]
         return hashes(names), pa.table({"name": pa.array(names, pa.string())})
@@ -290,17 +278,9 @@ def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
     if options.table == "findings":
         pairs = zip(table["code"].to_pylist(), table["path"].to_pylist(), strict=True)
         return hashes(f"{code} {path}" for code, path in pairs), table
-    extensions = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
+    by_kind = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
     named = zip(table["name"].to_pylist(), table["kind"].to_pylist(), strict=True)
-    return hashes(name + extensions[kind] for name, kind in named), table
-
-
-def commit_hashes(log: Log) -> Hashes:
-    """Give the hash of each commit record of a log, row by row."""
-    table = log.history.table
-    names = text_columns.names(table, np.arange(len(table))).to_pylist()
-    extensions = [EXTENSIONS[ext] for ext in table.uris.ext.tolist()]
-    return hashes(map(operator.add, names, extensions))
+    return hashes(name + by_kind[kind] for name, kind in named), table
 
 
 def _once(own: Hashes) -> np.ndarray:
@@ -435,10 +415,17 @@ class CommitStream(_Reader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of one partition."""
         assert isinstance(partition, ArrayPartition)
-        for table in read_arrays(partition, self.options):
-            # Fields of an array may be called as columns of ms are.
-            told = table if self.options.table == "changes" else twinned(table)
-            yield from choose(self.options, told).to_batches(BATCH_ROWS)
+        options, records = self.options, self._plans.records
+        planned = {one.array: one for one in partition.arrays}
+
+        def rows(place: ListedArray) -> pa.Table | None:
+            return _new_rows(planned[place.uri], partition.batch, records, options)
+
+        for _, table in in_order(rows, map(ListedArray, planned)):
+            if table is not None and len(table):
+                # Fields of an array may be called as columns of ms are.
+                told = table if options.table == "changes" else twinned(table)
+                yield from choose(options, told).to_batches(BATCH_ROWS)
 
     def _tell(self, problems: Mapping[str, str]) -> None:
         warnings = {place: f"{place} {why}" for place, why in problems.items()}
