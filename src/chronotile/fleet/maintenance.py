@@ -185,13 +185,14 @@ def arrays_due(
     Args:
         policy: The policy.
         findings: Reads the table of findings.
-        arrays: Reads the table of arrays, if the policy asks for more than findings.
+        arrays: Reads the table of arrays.
         unread: Arrays that could not be read, which are left alone.
         at_ms: The time from which ages count; now if left out.
 
     >>> from chronotile.fleet.policy import simple_policy
-    >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "uri": ["a", "b"]})
-    >>> read = lambda columns, only: table.filter(only).to_batches()
+    >>> rows = {"code": ["many-loose-commits", "tile-corrupt"], "uri": ["a", "b"]}
+    >>> table = pa.table({**rows, "last_timestamp": [1, 2]})
+    >>> read = lambda columns, only: table.filter(only).select(columns).to_batches()
     >>> [due.array for due in arrays_due(simple_policy(fragments=False), read, read)]
     ['a']
     """
@@ -201,30 +202,19 @@ def arrays_due(
         for array, code in zip(*(batch[n].to_pylist() for n in ("uri", "code")), strict=True):
             found.setdefault(array, set()).add(code)
     now = now_ms() if at_ms is None else at_ms
+    is_any = any(rule.always for rule in policy.rules)
     due = []
-    for array, last_ms in _candidates(policy, found, arrays):
-        rule = None if array in unread else policy.rule_of(array)
-        if rule is None or not (rule.always or found.get(array, set()) & rule.codes):
-            continue
-        if (last_ms or 0) <= now - rule.quiet_ms:
-            due.append(Due(array, rule))
-    return sorted(due, key=lambda one: one.array)
-
-
-def _candidates(
-    policy: Policy, found: Iterable[str], arrays: ReadRows
-) -> Iterator[tuple[str, int | None]]:
-    """Give the arrays that a policy may want maintained, each with the time of its last commit."""
-    if any(rule.always for rule in policy.rules):
-        only = None
-    elif any(rule.quiet_ms for rule in policy.rules):
-        only = pc.field("uri").isin([*found])
-    else:
-        yield from ((array, None) for array in found)
-        return
-    for batch in arrays(["uri", "last_timestamp"], only):
+    for batch in arrays(
+        ["uri", "last_timestamp"], None if is_any else pc.field("uri").isin([*found])
+    ):
         columns = (batch[name].to_pylist() for name in ("uri", "last_timestamp"))
-        yield from zip(*columns, strict=True)
+        for array, last_ms in zip(*columns, strict=True):
+            rule = None if array in unread else policy.rule_of(array)
+            if rule is None or not (rule.always or found.get(array, set()) & rule.codes):
+                continue
+            if (last_ms or 0) <= now - rule.quiet_ms:
+                due.append(Due(array, rule))
+    return sorted(due, key=lambda one: one.array)
 
 
 def run_maintenance(
