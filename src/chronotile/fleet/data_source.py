@@ -190,6 +190,8 @@ class TableReader(DataSourceReader):
             fresh_ms = inventory.created_ms if options.fresh else None
             return shares(self._keep(rows, ("array",)), (), fresh_ms)
         found = find_all(options, flat=options.table in SCHEMAS)
+        for problem in found.problems:
+            _log.warning("no rows below %s: %s", problem.uri, problem.message)
         if options.table == "members":
             return shares(unlisted_rows(found.groups))
         rows = self._keep(found.rows, ("array",))

@@ -149,20 +149,29 @@ class _FolderSearch:
         return [store for uri, store in new.items() if uri not in self._known]
 
     def run(self, waiting: list[Store], threads: int) -> list[Store]:
-        """Visit folders, one level after the other; give those that are left."""
-        while waiting and (self._most is None or self._visited < self._most):
-            end = None if self._most is None else self._most - self._visited
-            level, waiting = waiting[:end], [] if end is None else waiting[end:]
-            self._visited += len(level)
-            for store, found in zip(level, ahead(self._tried, level, threads), strict=True):
+        """Visit folders, and those in them, the last ones first; give those that are left.
+
+        So few folders wait, however many there are.
+        """
+        while waiting and self._may_go_on():
+            # This ends, too, if no folder waits while others are visited, which may have some.
+            for store, found in ahead(self._tried, self._next(waiting), threads):
                 waiting += self._taken(store, found)
         return waiting
 
-    def _tried(self, store: Store) -> _Visited | ChronotileError:
+    def _next(self, waiting: list[Store]) -> Iterator[Store]:
+        while waiting and self._may_go_on():
+            self._visited += 1
+            yield waiting.pop()
+
+    def _may_go_on(self) -> bool:
+        return self._most is None or self._visited < self._most
+
+    def _tried(self, store: Store) -> tuple[Store, _Visited | ChronotileError]:
         try:
-            return self._visit(store)
+            return store, self._visit(store)
         except ChronotileError as error:
-            return error
+            return store, error
 
     def _taken(self, store: Store, found: _Visited | ChronotileError) -> list[Store]:
         """Keep the result of a visit, and give the folders to visit next."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, StorageError
 from chronotile.fleet.find_arrays import Unlisted, find_arrays
 from chronotile.fleet.flat_listing import Neighbours, Searched, list_flat, unlisted_rows
 from chronotile.fleet.inventory import (
@@ -89,9 +89,13 @@ def find_fleet(
     most: int | None = None,
     flat: bool = True,
 ) -> Fleet:
-    """Find the arrays that the options ask for, as `find_arrays` does."""
+    """Find the arrays that the options ask for, as `find_arrays` does.
+
+    Raises:
+        StorageError: A root cannot be listed, or none of the arrays that a file names.
+    """
     listed = options.arrays is not None
-    return find_arrays(
+    fleet = find_arrays(
         options.uris() if listed else options.roots,
         options.storage_options,
         lenient=listed,
@@ -99,6 +103,10 @@ def find_fleet(
         most=most,
         flat=flat,
     )
+    refused = [one for one in fleet.problems if not one.missing]
+    if listed and refused and not (fleet.uris or fleet.wide or fleet.left):
+        raise StorageError(refused[0].uri, refused[0].message)
+    return fleet
 
 
 def find_all(options: Options, *, known: Container[str] = (), flat: bool = True) -> Searched:
