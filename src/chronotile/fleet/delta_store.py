@@ -70,6 +70,11 @@ def with_uri(schema: pa.Schema) -> list[pa.Field]:
     return [one.with_name(URI) if one.name == "array" else one for one in schema]
 
 
+def renamed(table: pa.Table) -> pa.Table:
+    """Give a table with the names of columns that tables have."""
+    return table.rename_columns([one.name for one in with_uri(table.schema)])
+
+
 DRESSED: dict[str, pa.Schema] = {
     name: pa.schema([*with_uri(with_twins(one)), *_RUN, _BUCKET]) for name, one in PLAIN.items()
 }
@@ -106,8 +111,7 @@ def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
     """
     if name not in DRESSED:
         return table
-    table = twinned(table)
-    table = table.rename_columns([one.name for one in with_uri(table.schema)])
+    table = renamed(twinned(table))
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP)
     for column, value in zip(_RUN, (pa.scalar(run), at), strict=True):
         table = table.append_column(column, pa.repeat(value, len(table)))

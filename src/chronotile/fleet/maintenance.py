@@ -28,7 +28,7 @@ from chronotile.array import Array
 from chronotile.change.plan import FOLDERS
 from chronotile.errors import ChronotileError
 from chronotile.fleet.shares import packed
-from chronotile.fleet.surviving_tasks import Care, run_job
+from chronotile.fleet.surviving_tasks import KILLED, Care, run_job
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import MissingObjectError, find_place
@@ -140,7 +140,6 @@ IN_TASK = 16
 """Arrays of one task, if nothing bounds the pace."""
 _PARALLEL = 4
 """Tasks that share a pace, unless the policy says another number."""
-_KILLED = "each process that tried was killed, as where memory runs out"
 
 
 class Maintenance(NamedTuple):
@@ -324,7 +323,7 @@ def maintain_group(group: tuple[Due, ...], work: Work) -> list[Maintained]:
             done += [passed_over(rest.array, "stopped", why) for rest in group[number:]]
             break
         if one.killed:
-            done.append(passed_over(one.array, "refused", _KILLED))
+            done.append(passed_over(one.array, "refused", KILLED))
             continue
         done += maintain(one.array, work.options, one.rule, dry_run=work.dry_run)
         if number + 1 < len(group):

@@ -48,6 +48,7 @@ from chronotile.fleet.delta_store import (
     dressed,
     parquet_options,
     read_file,
+    renamed,
     with_uri,
 )
 from chronotile.fleet.options import holds_all
@@ -485,7 +486,7 @@ class _BucketReading:
         kept = pa.array(unread, pa.string())
         again = [one.filter(pc.is_in(one["group"], kept)) for one in before]
         names = [one.name for one in with_uri(PLAIN["members"])]
-        now = [*(one.rename_columns(names) for one in made), *again]
+        now = [*map(renamed, made), *again]
         rows = [
             sorted(repr(row) for one in some for row in one.select(names).to_pylist())
             for some in (now, before)

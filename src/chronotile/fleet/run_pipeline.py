@@ -60,7 +60,7 @@ from chronotile.fleet.run_summary import (
     totals_of,
 )
 from chronotile.fleet.shares import NO_BUCKET, BucketShare, bucket_of
-from chronotile.fleet.surviving_tasks import Care, last_error, run_job
+from chronotile.fleet.surviving_tasks import KILLED, Care, last_error, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,8 +77,6 @@ MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
 ARRAYS_IN_WAVE = 1 << 16
 """Arrays that are read before a commit: some minutes of work."""
-
-_KILLED = "each process that tried was killed, as where memory runs out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,9 +286,9 @@ class _PipelineRun:
     def _killed(self, task: Task) -> Task:
         """Give the task that repeats the rows of an array that kills the process that reads it."""
         arrays = [place.uri for place in task.share.places(task.run)]
-        self._killers += [UnreadArrays(array, _KILLED) for array in arrays]
+        self._killers += [UnreadArrays(array, KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
-        given_up = dict.fromkeys(arrays, _KILLED)
+        given_up = dict.fromkeys(arrays, KILLED)
         share = BucketShare(bucket=task.share.bucket)
         return replace(task, share=share, given_up=given_up, problems=())
 

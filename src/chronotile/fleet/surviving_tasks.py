@@ -48,6 +48,8 @@ U = TypeVar("U")
 
 _POLL_S = {"quick": 0.2, "slow": 2.0}
 """Pace -> seconds between two looks at how many tasks are done; those at a bucket cost money."""
+KILLED = "each process that tried was killed, as where memory runs out"
+"""Why an item is given up whose task dies even alone."""
 FEW = 512
 """Arrays up to which starting processes takes longer than the work."""
 # A task that dies leaves no traceback of Python. One that raises before it calls the function, as
