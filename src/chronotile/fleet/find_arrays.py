@@ -161,7 +161,6 @@ class _FolderSearch:
 
     def _next(self, waiting: list[Store]) -> Iterator[Store]:
         while waiting and self._may_go_on():
-            self._visited += 1
             yield waiting.pop()
 
     def _may_go_on(self) -> bool:
@@ -175,6 +174,7 @@ class _FolderSearch:
 
     def _taken(self, store: Store, found: _Visited | ChronotileError) -> list[Store]:
         """Keep the result of a visit, and give the folders to visit next."""
+        self._visited += 1
         if isinstance(found, ChronotileError):
             missing = isinstance(found, ArrayNotFoundError)
             if not missing or store.uri not in self._members:
