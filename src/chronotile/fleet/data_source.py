@@ -82,7 +82,7 @@ def understood(pushed: Any, columns: Collection[str]) -> Filter | None:
     if op not in _FILTERS or len(path) != 1 or path[0] not in columns:
         return None
     values = pushed.value if op == "In" else (pushed.value,)
-    if not all(type(value) is _FILTERED.get(path[0]) for value in values):
+    if not values or not all(type(value) is _FILTERED.get(path[0]) for value in values):
         return None
     return Filter(path[0], _FILTERS[op](pc.field(path[0]), pushed.value))
 

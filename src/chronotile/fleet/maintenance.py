@@ -195,17 +195,17 @@ def arrays_due(
     >>> [due.array for due in arrays_due(simple_policy(fragments=False), read, read)]
     ['a']
     """
-    codes = sorted(frozenset(chain.from_iterable(rule.codes for rule in policy.rules)))
+    codes = {*chain.from_iterable(rule.codes for rule in policy.rules)}
     found: dict[str, set[str]] = {}
-    for batch in findings(["uri", "code"], pc.field("code").isin(codes)):
+    for batch in findings(["uri", "code"], _one_of("code", codes)):
         for array, code in zip(*(batch[n].to_pylist() for n in ("uri", "code")), strict=True):
             found.setdefault(array, set()).add(code)
     now = now_ms() if at_ms is None else at_ms
-    is_any = any(rule.always for rule in policy.rules)
+    only = _one_of("uri", found)
+    if any(rule.always for rule in policy.rules):
+        only = None
     due = []
-    for batch in arrays(
-        ["uri", "last_timestamp"], None if is_any else pc.field("uri").isin([*found])
-    ):
+    for batch in arrays(["uri", "last_timestamp"], only):
         columns = (batch[name].to_pylist() for name in ("uri", "last_timestamp"))
         for array, last_ms in zip(*columns, strict=True):
             rule = None if array in unread else policy.rule_of(array)
@@ -214,6 +214,11 @@ def arrays_due(
             if (last_ms or 0) <= now - rule.quiet_ms:
                 due.append(Due(array, rule))
     return sorted(due, key=lambda one: one.array)
+
+
+def _one_of(column: str, texts: Iterable[str]) -> pc.Expression:
+    """Give the filter of the rows that have one of some texts, of which there may be none."""
+    return pc.field(column).isin(pa.array(sorted(texts), pa.string()))
 
 
 def run_maintenance(
