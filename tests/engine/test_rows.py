@@ -23,7 +23,7 @@ from chronotile import read_rows
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
-from chronotile.fleet.change_table import change_partitions, read_changes
+from chronotile.fleet.change_table import change_shares, read_changes
 from chronotile.fleet.options import read_options
 from chronotile.rows import engine_cells
 from chronotile.rows.cell_source import cell_source
@@ -407,7 +407,7 @@ def test_fields_may_have_the_names_of_our_columns(tmp_path: Path) -> None:
         {"event": "wrote", "commit": name, "t": 10, **row}
     ]
     options = read_options({"path": array.uri, "table": "changes"})
-    (part,) = change_partitions([array.uri], options)
+    (part,) = change_shares([array.uri], options)
     ((told,),) = (table.to_pylist() for table in read_changes(part, options))
     assert (told["commit"], told["t"]) == (name, 10)
     assert (json.loads(told["key"]), json.loads(told["row"])) == (

@@ -87,8 +87,9 @@ class PipelineReport:
             f"{count_text(totals.fragments, 'fragment')} in {summary.seconds:.1f} s; "
             f"{size_text(totals.log_bytes)} in {count_text(summary.files_read, 'file')} read"
         )
-        if totals.measured:
-            yield f"{count_text(totals.measured, 'array')} of {size_text(totals.bytes)} in all"
+        if totals.arrays_measured:
+            measured = count_text(totals.arrays_measured, "array")
+            yield f"{measured} of {size_text(totals.bytes)} in all"
         if summary.inventory_age_s is not None:
             age = f"by an inventory that is {summary.inventory_age_s / 3600:.1f} hours old"
             yield f"{age}: newer commits are missing; --fresh finds them"
@@ -112,9 +113,10 @@ class PipelineReport:
                 table.add_row(f"{cost:,}", array)
             yield table
         requests = count_text(totals.engine_open_requests, "request")
+        after = totals.engine_open_requests_after_maintenance
         yield (
             f"TileDB opens all arrays in a bucket with {requests}, with "
-            f"{totals.engine_requests_after:,} after consolidate --mode all and vacuum; "
+            f"{after:,} after consolidate --mode all and vacuum; "
             f"chronotile with {totals.open_requests:,}"
         )
         yield from summary.planned
@@ -402,7 +404,7 @@ def _job(
 ) -> Job:
     """Make the job that the options ask for, with absolute paths, as tasks run elsewhere."""
     from chronotile.fleet.options import Options
-    from chronotile.fleet.policy import read_policy
+    from chronotile.fleet.policy import read_policy, simple_policy
     from chronotile.fleet.run_pipeline import Job
 
     options = Options(
@@ -418,15 +420,15 @@ def _job(
         check=reach,
         max_findings=max_findings,
     )
+    simple = simple_policy(fragments=fragments)
+    chosen = read_policy(policy, access.storage) if policy else simple
     return Job(
         options=options,
         out=_absolute(out),
         out_storage=access.storage if "://" in out else {},
         since_last=since_last,
-        maintain=maintain,
+        policy=chosen if maintain else None,
         dry_run=dry_run,
-        fragments=fragments,
-        policy=read_policy(policy, access.storage) if policy else None,
         max_unreadable=max_unreadable,
     )
 
@@ -483,7 +485,7 @@ def _wants_lines(progress: bool | None) -> bool:
 @contextmanager
 def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
     """Write the metrics of a run, however it ends; the caller adds its report to the list."""
-    from chronotile.fleet.run_summary import Ending, write_metrics
+    from chronotile.fleet.run_summary import write_metrics
 
     began = time.monotonic()
     reports: list[PipelineReport] = []
@@ -492,8 +494,7 @@ def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
         if path is not None:
             summary = reports[0].summary if reports else None
             seconds = time.monotonic() - began
-            place = _absolute(out)
-            write_metrics(path, Ending(out=place, status=status, seconds=seconds, summary=summary))
+            write_metrics(path, _absolute(out), status, seconds, summary)
 
     try:
         yield reports

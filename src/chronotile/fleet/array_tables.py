@@ -177,22 +177,6 @@ def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     return text_columns.timestamps(ms).cast(TIMESTAMP)
 
 
-def open_requests(history: History) -> int:
-    """Count the requests that an open of the array costs."""
-    listing = history.listing
-    reads = history.requests - listing.requests + listing.heads
-    return reads + open_lists(history)
-
-
-def open_lists(history: History) -> int:
-    """Count those of them that list."""
-    listing = history.listing
-    root = (*listing.root_commits, *listing.root_fragments)
-    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
-    further_pages = sum(_pages(len(names)) - 1 for names in folders)
-    return listing.requests - listing.heads + listing.absent_folders + further_pages
-
-
 def cost_columns(history: History, engine: OpenCost | None) -> dict[str, int]:
     """Count the requests of an open, and those of them that list: columns of `arrays`.
 
@@ -200,15 +184,17 @@ def cost_columns(history: History, engine: OpenCost | None) -> dict[str, int]:
         history: What was read of the array.
         engine: What an open by an engine costs, if that is known.
     """
-    row = {"open_requests": open_requests(history), "open_lists": open_lists(history)}
+    listing = history.listing
+    root = (*listing.root_commits, *listing.root_fragments)
+    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
+    further_pages = sum(max(1, ceil(len(names) / PAGE)) - 1 for names in folders)
+    lists = listing.requests - listing.heads + listing.absent_folders + further_pages
+    reads = history.requests - listing.requests + listing.heads
+    row = {"open_requests": reads + lists, "open_lists": lists}
     if engine is not None:
         row |= {"engine_open_requests": engine.requests, "engine_open_lists": engine.lists}
         row["engine_open_requests_after_maintenance"] = engine.requests_after_maintenance
     return row
-
-
-def _pages(count: int) -> int:
-    return max(1, ceil(count / PAGE))
 
 
 T = TypeVar("T")

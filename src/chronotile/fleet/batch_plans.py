@@ -34,18 +34,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from chronotile.errors import ChronotileError
+from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.timestamps import now_ms
-from chronotile.storage.place import MissingObjectError, find_place
+from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import ObjectExistsError, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     import numpy.typing as npt
-
-    from chronotile.storage.store import Store
-
 
 Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 """Hashes of commits, sorted, each once."""
@@ -118,12 +115,13 @@ def next_record(
     )
 
 
-@dataclass(frozen=True, slots=True)
 class Records:
     """The records in the folder of a stream's state."""
 
-    place: str
-    storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    def __init__(self, place: str, storage: tuple[tuple[str, str], ...] = ()) -> None:
+        self.place = place
+        self.store = open_store(place, dict(storage))
+        self.store.make_folder()
 
     def read(self, array: str, batch: int) -> Record | None:
         """Give the record of an array in a batch; None if there is none yet.
@@ -133,14 +131,14 @@ class Records:
         """
         path = self._path(array, batch)
         try:
-            data = self.store().read(path)
+            data = self.store.read(path)
         except MissingObjectError:
             return None
         try:
             return _decoded(data, array)
         except (ValueError, KeyError, TypeError, OSError, EOFError, BadZipFile):
             problem = f"expected the record of {array}, found {len(data)} other bytes"
-            raise ChronotileError(self.store().uri_of(path), problem) from None
+            raise ChronotileError(self.store.uri_of(path), problem) from None
 
     def put(self, record: Record, batch: int) -> Record:
         """Write a record; returns the one that was first, which may be another."""
@@ -148,16 +146,16 @@ class Records:
             # First, so that no array is taken for read because a process died between the two.
             with suppress(ObjectExistsError):
                 name = f"{batch}-{array_key(record.array)}"
-                self.store().put_if_absent(self.path_of(f"unread/{name}"), b"")
+                self.store.put_if_absent(f"unread/{name}", b"")
         try:
-            self.store().put_if_absent(self._path(record.array, batch), _encoded(record))
+            self.store.put_if_absent(self._path(record.array, batch), _encoded(record))
         except ObjectExistsError:
             return self.read(record.array, batch) or record
         return record
 
     def unread(self, batch: int) -> dict[str, str]:
         """Give the paths that say of arrays, by key, that a batch may not have read them."""
-        files = self.store().list_dir(self.path_of("unread")).files
+        files = self.store.list_dir("unread").files
         names = {file.path.rpartition("/")[2]: file.path for file in files}
         return {
             name.partition("-")[2]: path
@@ -167,22 +165,10 @@ class Records:
 
     def remove(self, gone: Iterable[tuple[str, int]]) -> None:
         """Remove records that no batch needs any more."""
-        self.store().remove([self._path(array, batch) for array, batch in gone])
-
-    def store(self) -> Store:
-        """Give the storage above the folder, which need not exist yet."""
-        return open_store(self._parts()[0] or "/", dict(self.storage))
-
-    def _parts(self) -> tuple[str, str]:
-        above, _, name = find_place(self.place).uri.rpartition("/")
-        return above, name
-
-    def path_of(self, path: str) -> str:
-        """Give the path of a file of the state, in `store`."""
-        return f"{self._parts()[1]}/{path}"
+        self.store.remove([self._path(array, batch) for array, batch in gone])
 
     def _path(self, array: str, batch: int) -> str:
-        return self.path_of(f"records/{array_key(array)}-{batch}")
+        return f"records/{array_key(array)}-{batch}"
 
 
 def array_key(array: str) -> str:
@@ -271,7 +257,6 @@ class Plans:
 
     def __init__(self, place: str, storage: tuple[tuple[str, str], ...]) -> None:
         self.records = Records(place, storage)
-        self.records.store().make_folder()
         self._index = Index()
 
     def latest(self) -> int:
@@ -336,7 +321,7 @@ class Plans:
         }
         with suppress(ObjectExistsError):
             data = json.dumps(document).encode()
-            self.records.store().put_if_absent(self._path(number + 1), data)
+            self.records.store.put_if_absent(f"{number + 1}.json", data)
         last = number - KEPT
         self.records.remove((a, e.batch) for a, e in over.items() if 0 <= e.batch <= last)
         for batch in sorted(one for one in self._numbers() if one <= last):
@@ -363,15 +348,15 @@ class Plans:
             elif one.before is not None:
                 gone.append((one.array, one.before))
         records.remove(gone)
-        records.store().remove([*unread.values(), self._path(batch)])
+        records.store.remove([*unread.values(), f"{batch}.json"])
 
     def _numbers(self) -> list[int]:
-        folder = self.records.store().list_dir(self.records.path_of("").rstrip("/"))
-        names = [file.path.rpartition("/")[2].removesuffix(".json") for file in folder.files]
+        try:
+            files = self.records.store.list_dir().files
+        except ArrayNotFoundError:  # in a bucket, before the first plan
+            return []
+        names = [file.path.removesuffix(".json") for file in files]
         return [int(name) for name in names if name.isdigit()]
-
-    def _path(self, number: int) -> str:
-        return self.records.path_of(f"{number}.json")
 
     def _plan_of(self, number: int) -> dict[str, Any]:
         document = self._read(number)
@@ -384,7 +369,7 @@ class Plans:
 
     def _read(self, number: int) -> dict[str, Any] | None:
         try:
-            data = self.records.store().read(self._path(number))
+            data = self.records.store.read(f"{number}.json")
         except MissingObjectError:
             return None
         document: dict[str, Any] = json.loads(data)

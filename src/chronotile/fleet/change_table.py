@@ -1,8 +1,7 @@
 """The table `changes`: what every commit did to the rows of arrays.
 
-In: arrays, a window, or the names of new events. Out: partitions, each some events of one array, or
-a range of the first dimension in one large event; and their rows, as Arrow tables. Needs the engine
-where rows are read; a plan is made without it.
+In: arrays, a window, or the names of new events. Out: shares, each some events of one array; and
+their rows, as Arrow tables. Needs the engine where rows are read; a plan is made without it.
 
 As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields. Those of
 one array are columns instead, if that is asked for. Spark has no unsigned numbers, no nanoseconds
@@ -14,23 +13,20 @@ from __future__ import annotations
 
 import json
 import logging
-import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from chronotile.check.findings import error_words
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, ReadError
 from chronotile.fleet.array_tables import LAST, ROW_TABLES, timestamps
 from chronotile.fleet.read_share import window_of
+from chronotile.fleet.shares import packed
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.commit_changes import commit_changes, row_events
 from chronotile.rows.diff import with_heads
-from chronotile.rows.engine import Range, require_engine
-from chronotile.rows.places import written_box
+from chronotile.rows.engine import require_engine
 from chronotile.rows.snapshot import last_time, schema_in_force
 from chronotile.show.row_formats import plain_rows
 from chronotile.storage.store import open_store
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
 
     from chronotile.fleet.options import Options
     from chronotile.format.schema import Schema
-    from chronotile.rows.commit_changes import RowEvent
 
 
 _HEAD = [(field.name, field.type) for field in ROW_TABLES["changes"]][:-2]
@@ -78,19 +73,9 @@ def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Sc
     Raises:
         ReadError: A field had another type once, and its values do not fit.
     """
-    heads = len(_HEAD)
-    names = with_heads(_HEAD, schema).names
-    cells = dict(zip(names[heads:], batch.columns[-len(schema.fields) :], strict=True))
-    count = len(batch)
-    ms = pa.array([min(t, LAST) for t in batch.column("t").to_pylist()], pa.int64())
-    known = {
-        "array": pa.repeat(pa.scalar(array), count),
-        "change": batch.column("change"),
-        "commit": batch.column("commit"),
-        "t": ms,
-        "t_time": timestamps(ms),
-        **cells,
-    }
+    names = with_heads(_HEAD, schema).names[len(_HEAD) :]
+    cells = dict(zip(names, batch.columns[-len(schema.fields) :], strict=True))
+    known, count = {**_heads(array, batch), **cells}, len(batch)
     made = []
     for field in columns:
         column = known.get(field.name)
@@ -105,6 +90,14 @@ def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Sc
     return pa.Table.from_arrays(made, schema=columns)
 
 
+def _heads(array: str, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Give the columns before the fields."""
+    ms = pa.array([min(t, LAST) for t in batch.column("t").to_pylist()], pa.int64())
+    own = {name: batch.column(name) for name in ("change", "commit")}
+    array_column = pa.repeat(pa.scalar(array), len(batch))
+    return {"array": array_column, **own, "t": ms, "t_time": timestamps(ms)}
+
+
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -113,53 +106,29 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 _log = logging.getLogger(__name__)
 
-CELLS_IN_PARTITION = 2_000_000
-"""Cells that one task looks at, about."""
-_HEADS = ["change", "commit", "t"]
-"""The columns before the fields."""
-_WHOLE = frozenset("bhiqBHIQ")
-"""Codes of whole numbers, whose ranges can be split without a coordinate in two of them."""
+EVENTS_IN_SHARE = 16
+"""Events that one task reads, one after the other."""
 
 
-@dataclass
-class ChangePartition(InputPartition):
-    """Events of one array that one task reads, in a range of the first dimension or everywhere."""
+class ChangeShare(NamedTuple):
+    """Events of one array that one task reads."""
 
     array: str
     names: tuple[str, ...]
-    low: bytes | None = None
-    high: bytes | None = None
 
 
-def change_partitions(
-    arrays: Iterable[str], options: Options, most_cells: int = CELLS_IN_PARTITION
-) -> Iterator[ChangePartition]:
-    """Give the tasks of a batch: many for a large array, one for several small events."""
+def change_shares(arrays: Iterable[str], options: Options) -> Iterator[ChangeShare]:
+    """Divide the events of arrays, in order; a task reads those of one array only."""
     for array in arrays:
         try:
             log = open_array_with_labels(array, options)
-            events = row_events(log, *window_of(log, options))
-            cells = _cells(log) if events else {}
+            names = [event.name for event in row_events(log, *window_of(log, options))]
         except BadTimeError:
             raise
         except ChronotileError as error:  # one bad array must not stop a fleet
             _log.warning("no rows of %s: %s", array, error_words(error))
             continue
-        every = sum(cells.values())
-        group: list[str] = []
-        held = 0
-        for event in events:
-            weight = cells.get(event.name, 0) if event.write is not None else every
-            if weight > most_cells:
-                yield from _split(log, event, -(-weight // most_cells))
-                continue
-            if group and held + weight > most_cells:
-                yield ChangePartition(array, tuple(group))
-                group, held = [], 0
-            group.append(event.name)
-            held += weight
-        if group:
-            yield ChangePartition(array, tuple(group))
+        yield from (ChangeShare(array, group) for group in packed(names, EVENTS_IN_SHARE))
 
 
 def open_array_with_labels(array: str, options: Options) -> Log:
@@ -168,43 +137,14 @@ def open_array_with_labels(array: str, options: Options) -> Log:
     return Log(read_history(store, key=options.read_key(), labels=True), store)
 
 
-def _cells(log: Log) -> dict[str, int]:
-    facts = log.fragments()
-    pairs = zip(facts["name"].to_pylist(), facts["cells"].to_pylist(), strict=True)
-    return {name: cells or 0 for name, cells in pairs}
-
-
-def _split(log: Log, event: RowEvent, parts: int) -> Iterator[ChangePartition]:
-    """One large event, by ranges of whole numbers in the first dimension."""
-    schema = schema_in_force(log, event.t).schema
-    assert schema is not None
-    code = schema.dimensions[0].datatype.code
-    names = [event.name] if event.write is not None else None
-    box = written_box(log, 0, event.t, names) if code in _WHOLE and not schema.dense else None
-    if box is None:
-        yield ChangePartition(log.array, (event.name,))
-        return
-    (low,), (high,) = (struct.unpack(f"<{code}", end) for end in (box[0].low, box[0].high))
-    size = max(1, -(-(high - low + 1) // parts))
-    for first in range(low, high + 1, size):
-        ends = (struct.pack(f"<{code}", end) for end in (first, min(first + size - 1, high)))
-        yield ChangePartition(log.array, (event.name,), *ends)
-
-
-def read_changes(partition: ChangePartition, options: Options) -> Iterator[pa.Table]:
+def read_changes(share: ChangeShare, options: Options) -> Iterator[pa.Table]:
     """Give the rows of one task."""
-    log = open_array_with_labels(partition.array, options)
-    ranges: tuple[Range, ...] = ()
-    if partition.low is not None and partition.high is not None:
-        ranges = (Range(0, partition.low, partition.high),)
-    yield from changes_of(log, partition.names, ranges, options.row_columns)
+    log = open_array_with_labels(share.array, options)
+    yield from changes_of(log, share.names, options.row_columns)
 
 
 def changes_of(
-    log: Log,
-    names: Collection[str],
-    ranges: tuple[Range, ...] = (),
-    columns: pa.Schema | None = None,
+    log: Log, names: Collection[str], columns: pa.Schema | None = None
 ) -> Iterator[pa.Table]:
     """Give the changes of some events, in order; in columns, if these are given.
 
@@ -217,7 +157,7 @@ def changes_of(
             continue
         schema = schema_in_force(log, event.t).schema
         assert schema is not None
-        for table in commit_changes(log, event, ranges):
+        for table in commit_changes(log, event):
             for batch in table.to_batches():
                 if columns is None:
                     yield _as_json(log.array, batch, schema)
@@ -226,19 +166,12 @@ def changes_of(
 
 
 def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
-    heads = plain_rows(batch.select(_HEADS))
     names = [field.name for field in schema.fields]
-    cells = pa.RecordBatch.from_arrays(batch.columns[len(_HEADS) :], names=names)
-    places = names[: len(schema.dimensions)]
-    rows = []
-    for head, row in zip(heads, plain_rows(cells), strict=True):
-        key = {name: row[name] for name in places}
-        head |= {"array": array, "t": min(head["t"], LAST)}
-        rows.append(head | {"key": json.dumps(key), "row": json.dumps(row)})
-    schema_of_table = ROW_TABLES["changes"]
-    table = pa.Table.from_pylist(rows, schema_of_table)
-    at = schema_of_table.get_field_index("t_time")
-    return table.set_column(at, schema_of_table.field(at), timestamps(table["t"]))
+    cells = pa.RecordBatch.from_arrays(batch.columns[-len(names) :], names=names)
+    rows = plain_rows(cells)
+    keys = [{name: row[name] for name in names[: len(schema.dimensions)]} for row in rows]
+    text = {"key": [*map(json.dumps, keys)], "row": [*map(json.dumps, rows)]}
+    return pa.table({**_heads(array, batch), **text}, schema=ROW_TABLES["changes"])
 
 
 def schema_of_changes(options: Options) -> pa.Schema:

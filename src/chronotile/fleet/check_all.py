@@ -23,7 +23,7 @@ from chronotile.check.findings import (
     is_unread,
     unreadable,
 )
-from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, StorageError
+from chronotile.errors import ChronotileError, StorageError
 from chronotile.fleet.find_arrays import Fleet, Unlisted, find_arrays
 from chronotile.fleet.options import Options
 from chronotile.format.kinds import GROUP
@@ -170,21 +170,14 @@ def _write_tables(checked: FleetCheck, out: str, options: Options) -> None:
     run(None, job)
 
 
-def _find(roots: Roots, find: Callable[[str | os.PathLike[str]], Fleet]) -> Fleet:
+def _find(roots: Roots, find: Callable[..., Fleet]) -> Fleet:
     """Give the arrays below each root; of several, one that cannot be searched stops no other."""
     wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
     arrays: set[str] = set()
     problems: dict[str, Unlisted] = {}
     groups: set[str] = set()
     for root in wanted:
-        try:
-            fleet = find(root)
-        except ReadError as error:
-            if len(wanted) == 1:
-                raise
-            missing = isinstance(error, ArrayNotFoundError)
-            problems[error.where] = Unlisted(error.where, error.problem, missing)
-            continue
+        fleet = find(root, lenient=len(wanted) > 1)
         arrays |= {*fleet.uris}
         problems |= {problem.uri: problem for problem in fleet.problems}
         groups |= set(fleet.groups)

@@ -4,8 +4,8 @@ In: options, as `options` explains them, filters and a schema. Out: one of the t
 `array_tables`, in Arrow batches. Plans from listings, or from an inventory of the bucket; each task
 opens what it needs, so that it can run, and run again, anywhere.
 
-Filters on `array`, `kind`, `t1` and `t2` decide which folders are listed, which arrays are opened
-and which rows are sent; Spark hands them down from version 4.1 on, if
+Filters on `array`, `kind`, `t1` and `t2` decide which arrays are opened and which rows are sent;
+Spark hands them down from version 4.1 on, if
 `spark.sql.python.filterPushdown.enabled` is on. Spark does not tell a Python source which columns a
 query selects, but a schema can: with `.schema("name string, cells bigint")` footers are read, as
 `cells` stands in them, and with `.schema("name string, t1 bigint")` they are not.
@@ -14,7 +14,8 @@ query selects, but a schema can: with `.schema("name string, cells bigint")` foo
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+import operator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -24,14 +25,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from chronotile.check.file_uses import BYTES_OF
 from chronotile.errors import ChronotileError
-from chronotile.fleet.array_tables import READABLE, SCHEMAS, TABLES, twinned, with_twins
+from chronotile.fleet.array_tables import BATCH_ROWS, READABLE, SCHEMAS, twinned, with_twins
 from chronotile.fleet.change_table import (
-    ChangePartition,
-    change_partitions,
+    ChangeShare,
+    change_shares,
     read_changes,
     schema_of_changes,
 )
-from chronotile.fleet.flat_listing import Searched, unlisted_rows
+from chronotile.fleet.flat_listing import unlisted_rows
 from chronotile.fleet.inventory import (
     listing_rows,
     prefixes_in,
@@ -40,103 +41,50 @@ from chronotile.fleet.inventory import (
     whole_arrays,
 )
 from chronotile.fleet.options import OF_STREAMS, Options, choose, read_options
-from chronotile.fleet.plan import find_fleet, search_wide
+from chronotile.fleet.plan import find_all
 from chronotile.fleet.read_share import read_share, with_tags_of_roots
 from chronotile.fleet.shares import Share, shares
 from chronotile.fleet.stream import CommitStream
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pyspark.sql.types import StructType
 
     from chronotile.fleet.options import Options
 
 
-COLUMNS = ("array", "kind", "t1", "t2")
-
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "EqualTo": pc.equal,
-    "GreaterThan": pc.greater,
-    "GreaterThanOrEqual": pc.greater_equal,
-    "LessThan": pc.less,
-    "LessThanOrEqual": pc.less_equal,
+_FILTERED = {"array": str, "kind": str, "t1": int, "t2": int}
+"""Column whose filters are applied here -> the type of their values."""
+_FILTERS: dict[str, Callable[[pc.Expression, Any], pc.Expression]] = {
+    "EqualTo": operator.eq,
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqual": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanOrEqual": operator.le,
+    "In": pc.Expression.isin,
+    "StringStartsWith": pc.starts_with,
 }
-_STARTS = "StringStartsWith"
 
 
-class Condition(NamedTuple):
-    """One filter that is applied here; a row where it is null goes, as in SQL."""
+class Filter(NamedTuple):
+    """A filter of Spark's that is applied here; a row where it is null goes, as in SQL."""
 
     column: str
-    op: str
-    """A name in `_COMPARISONS`, or `In`, or `StringStartsWith`."""
-    value: Any
-
-    def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        """Mask of the rows that satisfy the filter."""
-        column = batch.column(self.column)
-        if self.op == "In":
-            return pc.is_in(column, pa.array(self.value, column.type))
-        if self.op == _STARTS:
-            return pc.starts_with(column, self.value)
-        return _COMPARISONS[self.op](column, pa.scalar(self.value, column.type))
+    keeps: pc.Expression
 
 
-class Filters(NamedTuple):
-    """All filters that are applied here; a row must satisfy each."""
-
-    conditions: tuple[Condition, ...] = ()
-
-    @property
-    def arrays(self) -> frozenset[str] | None:
-        """The only arrays that can have rows; None if any can."""
-        named = [
-            frozenset(one.value if one.op == "In" else (one.value,))
-            for one in self.conditions
-            if one.column == "array" and one.op in ("EqualTo", "In")
-        ]
-        return frozenset.intersection(*named) if named else None
-
-    @property
-    def start(self) -> str:
-        """The text that the place of every array with rows begins with.
-
-        >>> Filters((Condition("array", "StringStartsWith", "s3://lake/a"),)).start
-        's3://lake/a'
-        """
-        starts = [c.value for c in self.conditions if c.column == "array" and c.op == _STARTS]
-        return max(starts, key=len, default="")
-
-    def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the rows that satisfy all filters.
-
-        >>> batch = pa.record_batch({"t1": [1, 2, 3]})
-        >>> Filters((Condition("t1", "GreaterThan", 1),)).keep(batch).num_rows
-        2
-        """
-        for condition in self.conditions:
-            batch = batch.filter(condition.mask(batch))
-        return batch
-
-    def keep_arrays(self, rows: pa.Table) -> pa.Table:
-        """Give the rows of the arrays that can have rows, as in `inventory.NAMES`."""
-        return Filters(tuple(c for c in self.conditions if c.column == "array")).keep(rows)
-
-
-def _understood(pushed: Any) -> Condition | None:
+def understood(pushed: Any, columns: Collection[str]) -> Filter | None:
+    """Give a filter as it is applied here; None if Spark has to apply it."""
     op = type(pushed).__name__
     path: tuple[str, ...] = getattr(pushed, "attribute", ())
-    if len(path) != 1 or path[0] not in COLUMNS or op not in (*_COMPARISONS, "In", _STARTS):
+    if op not in _FILTERS or len(path) != 1 or path[0] not in columns:
         return None
-    if op == _STARTS and path[0] in ("t1", "t2"):
+    values = pushed.value if op == "In" else (pushed.value,)
+    if not values or not all(type(value) is _FILTERED.get(path[0]) for value in values):
         return None
-    values = tuple(pushed.value) if op == "In" else (pushed.value,)
-    wanted = int if path[0] in ("t1", "t2") else str
-    if not all(type(value) is wanted for value in values):
-        return None
-    return Condition(path[0], op, values if op == "In" else values[0])
+    return Filter(path[0], _FILTERS[op](pc.field(path[0]), pushed.value))
 
 
 _log = logging.getLogger(__name__)
@@ -169,45 +117,6 @@ def with_choice(schema: StructType, columns: pa.Schema, options: Options) -> Opt
         cells=options.table == "fragments" and not chosen.isdisjoint(_IN_FOOTERS),
         sizes=options.table == "arrays" and not chosen.isdisjoint(_OF_SIZES),
     )
-
-
-def inventory_shares(options: Options, filters: Filters) -> tuple[Share, ...]:
-    """Divide the arrays of an inventory.
-
-    Raises:
-        ChronotileError: The manifest, or a root, is not what it should be.
-    """
-    inventory = read_manifest(str(options.inventory), options.storage_options)
-    below = prefixes_in(inventory, options.roots)
-    _log.info("by an inventory that is %.1f hours old", inventory.age_s / 3600)
-    objects = (read_objects(inventory, file) for file in inventory.files)
-    rows = whole_arrays([listing_rows(one, inventory.bucket, below) for one in objects])
-    fresh_ms = inventory.created_ms if options.fresh else None
-    return shares(filters.keep_arrays(rows), (), fresh_ms)
-
-
-def fleet_shares(options: Options, filters: Filters) -> tuple[Share, ...]:
-    """Divide the arrays, or of `members` the groups, that a search finds."""
-    found = find_all(options, filters)
-    if options.table == "members":
-        return shares(unlisted_rows(found.groups))
-    return shares(found.rows, found.problems)
-
-
-def find_all(options: Options, filters: Filters) -> Searched:
-    """Find the arrays and groups that can have rows."""
-    flat = options.table in SCHEMAS
-    fleet = find_fleet(options, filters.arrays, filters.start, flat=flat)
-    found = search_wide(fleet, options, follow=True)
-    problems = () if filters.arrays is not None else found.problems
-    return found._replace(rows=filters.keep_arrays(found.rows), problems=problems)
-
-
-@dataclass
-class SharePartition(InputPartition):
-    """The share that one task reads."""
-
-    share: Share
 
 
 class ChronotileSource(DataSource):
@@ -259,31 +168,53 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.filters = Filters()
+        self.filters: list[Filter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task for each share."""
-        options, filters = self.options, self.filters
+        """One task for each share; Spark wants one, even if there is nothing to read."""
+        return [InputPartition(one) for one in self._shares() or shares(unlisted_rows(()))]
+
+    def _shares(self) -> Sequence[Share | ChangeShare]:
+        """Divide the arrays that can have rows, or of `members` the groups.
+
+        Raises:
+            ChronotileError: The manifest of an inventory, or a root, is not what it should be.
+        """
+        options = self.options
+        if options.inventory is not None:
+            inventory = read_manifest(options.inventory, options.storage_options)
+            below = prefixes_in(inventory, options.roots)
+            _log.info("by an inventory that is %.1f hours old", inventory.age_s / 3600)
+            objects = (read_objects(inventory, file) for file in inventory.files)
+            rows = whole_arrays([listing_rows(one, inventory.bucket, below) for one in objects])
+            fresh_ms = inventory.created_ms if options.fresh else None
+            return shares(self._keep(rows, ("array",)), (), fresh_ms)
+        found = find_all(options, flat=options.table in SCHEMAS)
+        for problem in found.problems:
+            _log.warning("no rows below %s: %s", problem.uri, problem.message)
+        if options.table == "members":
+            return shares(unlisted_rows(found.groups))
+        rows = self._keep(found.rows, ("array",))
         if options.table == "changes":
-            arrays = find_all(options, filters).rows["array"].unique().to_pylist()
-            changes = [*change_partitions(arrays, options)]
-            return changes or [SharePartition(shares(unlisted_rows(()))[0])]
-        by_inventory = options.inventory is not None
-        divided = (inventory_shares if by_inventory else fleet_shares)(options, filters)
-        return [*map(SharePartition, divided)]
+            return [*change_shares(rows["array"].unique().to_pylist(), options)]
+        return shares(rows, found.problems)
+
+    def _keep(self, rows: pa.Table, columns: Collection[str] = tuple(_FILTERED)) -> pa.Table:
+        """Give the rows that satisfy the filters on some columns."""
+        for one in self.filters:
+            rows = rows.filter(one.keeps) if one.column in columns else rows
+        return rows
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of one share."""
-        if isinstance(partition, ChangePartition):
-            for table in read_changes(partition, self.options):
-                for batch in map(self.filters.keep, table.to_batches()):
-                    yield choose(self.options, batch)
-            return
-        assert isinstance(partition, SharePartition)
-        for batch in read_share(partition.share, self.options):
-            kept = self.filters.keep(batch)
-            if kept.num_rows:
-                yield choose(self.options, twinned(kept))
+        share, options = partition.value, self.options
+        if isinstance(share, ChangeShare):
+            tables = read_changes(share, options)
+        else:
+            tables = map(twinned, read_share(share, options))
+        for table in map(self._keep, tables):
+            if len(table):
+                yield from choose(options, table).to_batches(BATCH_ROWS)
 
 
 class FilteredReader(TableReader):
@@ -291,15 +222,10 @@ class FilteredReader(TableReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
         """Take filters; return those that Spark has to apply."""
-        columns = TABLES[self.options.table].names
-        taken: list[Condition] = []
-        for one in filters:
-            condition = _understood(one)
-            if condition is None or condition.column not in columns:
-                yield one
-            else:
-                taken.append(condition)
-        self.filters = Filters(tuple(taken))
+        columns = READABLE[self.options.table].names
+        taken = [(one, understood(one, columns)) for one in filters]
+        self.filters = [own for _, own in taken if own is not None]
+        return [one for one, own in taken if own is None]
 
 
 def _without_state(options: object) -> dict[str, str]:

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
 
-    from chronotile.fleet.array_tables import Piece
     from chronotile.fleet.run_summary import Summary
 
 
@@ -69,6 +68,11 @@ an array, as far as the array keeps its record. Of `members`, a run leaves out w
 def with_uri(schema: pa.Schema) -> list[pa.Field]:
     """Give columns under the names that tables have."""
     return [one.with_name(URI) if one.name == "array" else one for one in schema]
+
+
+def renamed(table: pa.Table) -> pa.Table:
+    """Give a table with the names of columns that tables have."""
+    return table.rename_columns([one.name for one in with_uri(table.schema)])
 
 
 DRESSED: dict[str, pa.Schema] = {
@@ -99,25 +103,19 @@ table, and all totals as JSON, for later runs that change nothing."""
 
 
 def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
-    """Give a table of `PLAIN` with what a run adds; one that has it already stays as it is.
+    """Give a table of `PLAIN` with what a run adds; another one stays as it is.
 
     >>> table = SCHEMAS["commits"].empty_table()
     >>> dressed("commits", table, "r", 0).schema.names[-4:]
     ['t1_time', 't2_time', 'run_id', 'run_at']
     """
-    if name not in DRESSED or is_of_run(table):
+    if name not in DRESSED:
         return table
-    table = twinned(table)
-    table = table.rename_columns([one.name for one in with_uri(table.schema)])
+    table = renamed(twinned(table))
     at = pa.scalar(run_ms * 1000, pa.int64()).cast(TIMESTAMP)
     for column, value in zip(_RUN, (pa.scalar(run), at), strict=True):
         table = table.append_column(column, pa.repeat(value, len(table)))
     return table
-
-
-def is_of_run(piece: Piece) -> bool:
-    """Tell whether rows have what a run adds: those of an older run."""
-    return isinstance(piece, pa.Table) and "run_id" in piece.column_names
 
 
 OWN = "_chronotile"
@@ -219,11 +217,12 @@ class Output:
             options.setdefault("allow_http", "true")
         return options
 
-    def last_run(self) -> dict[str, Any]:
-        """Give the last row of `run_history`, or nothing."""
+    def last_run(self, run: str | None = None) -> dict[str, Any]:
+        """Give the last row of `run_history`, or that of one run; nothing if there is none."""
         history = self.delta(HISTORY)
         rows = [] if history is None else history.to_pyarrow_table().to_pylist()
-        return max(rows, key=lambda row: row["run_id"], default={})
+        wanted = (row for row in rows if run in (None, row["run_id"]))
+        return max(wanted, key=lambda row: row["run_id"], default={})
 
     def rows(
         self, name: str, columns: list[str], only: ds.Expression | None = None
@@ -505,14 +504,10 @@ def fleet_tables(
         ChronotileError: There is no such run, or `deltalake` is not installed.
     """
     output = Output(out=os.fspath(out), storage=tuple(sorted((storage_options or {}).items())))
-    history = output.delta(HISTORY)
-    rows = [] if history is None else history.to_pyarrow_table().to_pylist()
-    if run is not None:
-        rows = [row for row in rows if row["run_id"] == run]
-    if not rows:
+    newest = output.last_run(run)
+    if not newest:
         wanted = "a complete run" if run is None else f"run {run}"
         raise ChronotileError(output.out, f"expected {wanted} of the pipeline, found none")
-    newest = max(rows, key=lambda row: row["run_id"])
     tables = {}
     for name, version in newest["versions"]:
         opened = output.delta(name)

@@ -15,19 +15,18 @@ from __future__ import annotations
 
 import os
 import re
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.dataset.member_tree import member_store
-from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
+from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, StorageError
 from chronotile.fleet.flat_listing import Neighbours, neighbours
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
 from chronotile.history.listing import OF_GROUPS, is_array, is_group
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import open_store
 from chronotile.visibility.group_members import members_at
 
@@ -70,11 +69,10 @@ def find_arrays(
     roots: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     storage_options: Mapping[str, str] | None = None,
     *,
-    missing_ok: bool = False,
+    lenient: bool = False,
     known: Container[str] = (),
     follow: bool = False,
     key: bytes | None = None,
-    concurrency: int = CONCURRENCY,
     most: int | None = None,
     flat: bool = False,
 ) -> Fleet:
@@ -87,11 +85,10 @@ def find_arrays(
         roots: Folders or URIs; a root that does not exist may be a pattern: `*`, `?` and `[…]`
             match within a folder's name, `**` any number of folders.
         storage_options: Options of the storage, such as a region.
-        missing_ok: Put a root that does not exist among the problems.
+        lenient: Put a root that does not exist, or cannot be listed, among the problems.
         known: Folders that are known to be arrays, and are not listed again.
         follow: Go to the members of groups too, wherever they lie.
         key: The key of encrypted groups.
-        concurrency: Folders to list at once.
         most: Folders to list at most, or a few more; `Fleet.left` has the others.
         flat: Leave folders of a bucket to `Fleet.wide` where a flat list of them is cheaper.
 
@@ -108,20 +105,24 @@ def find_arrays(
     ('memory://doc-find/g/b',)
     """
     wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
-    stores = [
-        store for root in wanted for store in _expanded(os.fspath(root), storage_options or {})
-    ]
-    visit = partial(_visit, follow=follow, key=key, flat=flat)
-    search = _FolderSearch(visit, known, most)
+    search = _FolderSearch(partial(_visit, follow=follow, key=key, flat=flat), known, most)
+    stores: list[Store] = []
+    for root in wanted:
+        place = os.fspath(root)
+        try:
+            stores += _expanded(place, storage_options or {})
+        except ReadError as error:
+            if not lenient:
+                raise
+            missing = isinstance(error, ArrayNotFoundError)
+            search.problems[place] = Unlisted(place, error.problem, missing)
     fresh = search.fresh(stores)
-    left = search.on_disk([store for store in fresh if store.traits.pace == "quick"])
-    remote = [store for store in fresh if store.traits.pace == "slow"]
-    left += search.in_buckets(remote, max(concurrency, 1))
-    for root in (search.problems[s.uri] for s in stores if s.uri in search.problems):
-        if not root.missing:
-            raise StorageError(root.uri, root.message)
-        if not missing_ok:
-            raise ArrayNotFoundError(root.uri, root.message)
+    left = search.run([store for store in fresh if store.traits.pace == "quick"], 1)
+    left += search.run([store for store in fresh if store.traits.pace == "slow"], CONCURRENCY)
+    for store in () if lenient else stores:
+        if (problem := search.problems.get(store.uri)) is not None:
+            kind = ArrayNotFoundError if problem.missing else StorageError
+            raise kind(problem.uri, problem.message)
     return search.fleet(left)
 
 
@@ -129,19 +130,14 @@ class _FolderSearch:
     """One search, with the arrays and problems that it has found so far."""
 
     def __init__(
-        self,
-        visit: Callable[[Store], _Visited],
-        known: Container[str] = (),
-        most: int | None = None,
+        self, visit: Callable[[Store], _Visited], known: Container[str], most: int | None
     ) -> None:
-        self.visit = visit
-        self.known = known
-        self._most = most
-        self.groups: set[str] = set()
-        self.wide: set[Neighbours] = set()
-        self._members: set[str] = set()
-        self.arrays: set[str] = set()
         self.problems: dict[str, Unlisted] = {}
+        self._visit, self._known, self._most = visit, known, most
+        self._arrays: set[str] = set()
+        self._groups: set[str] = set()
+        self._wide: set[Neighbours] = set()
+        self._members: set[str] = set()
         self._seen: set[str] = set()
         self._visited = 0
 
@@ -149,23 +145,44 @@ class _FolderSearch:
         """Give the folders that the search has not met before; keeps arrays that are known."""
         new = {store.uri: store for store in stores if store.uri not in self._seen}
         self._seen.update(new)
-        self.arrays |= {uri for uri in new if uri in self.known}
-        return [store for uri, store in new.items() if uri not in self.known]
+        self._arrays |= {uri for uri in new if uri in self._known}
+        return [store for uri, store in new.items() if uri not in self._known]
 
-    def _taken(self, store: Store, visit: Callable[[], _Visited]) -> list[Store]:
+    def run(self, waiting: list[Store], threads: int) -> list[Store]:
+        """Visit folders, and those in them, the last ones first; give those that are left.
+
+        So few folders wait, however many there are.
+        """
+        while waiting and self._may_go_on():
+            # This ends, too, if no folder waits while others are visited, which may have some.
+            for store, found in ahead(self._tried, self._next(waiting), threads):
+                waiting += self._taken(store, found)
+        return waiting
+
+    def _next(self, waiting: list[Store]) -> Iterator[Store]:
+        while waiting and self._may_go_on():
+            yield waiting.pop()
+
+    def _may_go_on(self) -> bool:
+        return self._most is None or self._visited < self._most
+
+    def _tried(self, store: Store) -> tuple[Store, _Visited | ChronotileError]:
+        try:
+            return store, self._visit(store)
+        except ChronotileError as error:
+            return store, error
+
+    def _taken(self, store: Store, found: _Visited | ChronotileError) -> list[Store]:
         """Keep the result of a visit, and give the folders to visit next."""
         self._visited += 1
-        try:
-            found = visit()
-        except ChronotileError as error:
-            missing = isinstance(error, ArrayNotFoundError)
-            if missing and store.uri in self._members:
-                return []
-            self.problems[store.uri] = Unlisted(store.uri, error.problem, missing)
+        if isinstance(found, ChronotileError):
+            missing = isinstance(found, ArrayNotFoundError)
+            if not missing or store.uri not in self._members:
+                self.problems[store.uri] = Unlisted(store.uri, found.problem, missing)
             return []
-        self.arrays |= {store.uri} if found.is_array else set()
-        self.groups |= {store.uri} if found.is_group else set()
-        self.wide |= {found.wide} if found.wide else set()
+        self._arrays |= {store.uri} if found.is_array else set()
+        self._groups |= {store.uri} if found.is_group else set()
+        self._wide |= {found.wide} if found.wide else set()
         self.problems |= {problem.uri: problem for problem in found.problems}
         self._members |= {member.uri for member in found.members}
         return self.fresh((*found.folders, *found.members))
@@ -173,35 +190,8 @@ class _FolderSearch:
     def fleet(self, left: Iterable[Store]) -> Fleet:
         """All that was found."""
         rest = (store.uri for store in left)
-        found = (self.arrays, self.problems.values(), rest, self.groups, self.wide)
+        found = (self._arrays, self.problems.values(), rest, self._groups, self._wide)
         return Fleet(*(tuple(sorted(one)) for one in found))  # type: ignore[arg-type]
-
-    def _may_go_on(self) -> bool:
-        return self._most is None or self._visited < self._most
-
-    def on_disk(self, waiting: list[Store]) -> list[Store]:
-        """Visit folders of a disk, one by one: threads gain nothing there. Gives those left."""
-        while waiting and self._may_go_on():
-            store = waiting.pop()
-            waiting += self._taken(store, partial(self.visit, store))
-        return waiting
-
-    def in_buckets(self, waiting: list[Store], concurrency: int) -> list[Store]:
-        """Visit folders of buckets, many at once. Gives those left."""
-        # `concurrent.futures.wait` would look at every future again for each one that is done.
-        done: SimpleQueue[tuple[Store, Future[_Visited]]] = SimpleQueue()
-        running = 0
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="chronotile-find") as pool:
-            while running or (waiting and self._may_go_on()):
-                while waiting and running < 2 * concurrency and self._may_go_on():
-                    store = waiting.pop()
-                    visit = pool.submit(self.visit, store)
-                    visit.add_done_callback(lambda visit, store=store: done.put((store, visit)))  # type: ignore[misc]
-                    running += 1
-                store, visit = done.get()
-                running -= 1
-                waiting += self._taken(store, visit.result)
-        return waiting
 
 
 class _Visited(NamedTuple):

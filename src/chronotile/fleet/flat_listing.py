@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from chronotile.errors import StorageError
 from chronotile.fleet.inventory import NAMES, OBJECTS, listing_rows
 from chronotile.format.kinds import GROUP, GROUP_MARKER, OLD_SCHEMA, OWN
 from chronotile.history.listing import OF_ARRAYS
@@ -64,8 +65,6 @@ class Searched(NamedTuple):
     """The names of all that may be arrays, as in `inventory.NAMES`."""
     groups: tuple[str, ...] = ()
     problems: tuple[Unlisted, ...] = ()
-    left: tuple[str, ...] = ()
-    """Folders that were not listed, as their names cannot begin a list."""
     pages: int = 0
     """Requests that flat lists took."""
 
@@ -87,7 +86,7 @@ def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None
     """List neighbours.
 
     Raises:
-        ChronotileError: The storage refuses.
+        StorageError: The storage refuses, or a name in it cannot begin a list.
 
     >>> store = open_store("memory:doc-flat")
     >>> for key in ("a/__schema/s", "g/b/__commits/c.wrt", "g/__group/x", "z/file"):
@@ -100,7 +99,7 @@ def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None
     listing = _FlatListing(store, part.names)
     listing.run()
     groups = tuple(sorted({f"{store.uri}/{group}" for group in listing.groups()}))
-    return Searched(listing.rows(), groups, (), listing.left, listing.pages)
+    return Searched(listing.rows(), groups, (), listing.pages)
 
 
 class _FlatListing:
@@ -112,7 +111,6 @@ class _FlatListing:
         self._entries: dict[str, Entry] = {}
         self._arrays: set[str] = set()
         self._large: set[str] = set()
-        self.left: tuple[str, ...] = ()
         self.pages = 0
 
     def run(self) -> None:
@@ -136,26 +134,14 @@ class _FlatListing:
                 self._large.add(array)
                 begin_at = f"{array}0"  # the first text behind all that begin with `array/`
             if not self._store.can_list_after(begin_at) or begin_at <= after:
-                self.left = self._not_seen(page[-1].path)
-                return
+                problem = f"expected a key that a list can begin at, found {begin_at!r}"
+                raise StorageError(self._store.uri, problem)
             after = begin_at
 
     def _outermost(self, path: str) -> str:
         """Give the array that a path is in, as far as it is known by now, or ""."""
         ends = (place for place, letter in enumerate(path) if letter == "/")
         return next((path[:end] for end in ends if path[:end] in self._arrays), "")
-
-    def _not_seen(self, path: str) -> tuple[str, ...]:
-        """Give the folders from that of a path on: whoever lists them finds all in them."""
-        top = f"{path.partition('/')[0]}/"
-        rest = tuple(name for name in self._names if f"{name}/" >= top)
-        again = frozenset(rest)
-        for seen in (self._arrays, self._large):
-            seen -= {path for path in seen if path.partition("/")[0] in again}
-        self._entries = {
-            key: entry for key, entry in self._entries.items() if key.partition("/")[0] not in again
-        }
-        return tuple(self._store.uri_of(name) for name in rest)
 
     def groups(self) -> Iterator[str]:
         """Give the groups among the folders."""

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from chronotile.check.findings import is_unread
 from chronotile.errors import ArrayNotFoundError
 from chronotile.fleet.array_tables import SCHEMAS, TABLES, tables_of_unreadable
-from chronotile.fleet.delta_store import with_uri
-from chronotile.fleet.find_arrays import Unlisted, find_arrays
+from chronotile.fleet.delta_store import renamed
+from chronotile.fleet.find_arrays import find_arrays
 from chronotile.fleet.options import Options
 from chronotile.fleet.read_share import folder_findings, open_place, read_array
 from chronotile.fleet.shares import ListedArray, packed
@@ -44,10 +44,9 @@ _PER_TASK = 16
 
 
 class FleetTables(NamedTuple):
-    """The tables of a fleet, and the folders that could not be listed."""
+    """The tables of a fleet."""
 
     tables: Mapping[str, pa.Table]
-    problems: tuple[Unlisted, ...]
     groups: tuple[str, ...] = ()
     """The groups that were met."""
 
@@ -113,7 +112,7 @@ def make_tables(
         )
         for name in names
     }
-    return FleetTables(made, fleet.problems, fleet.groups)
+    return FleetTables(made, fleet.groups)
 
 
 def _made(uris: tuple[str, ...], names: tuple[str, ...], options: Options) -> dict[str, pa.Table]:
@@ -149,10 +148,7 @@ def write_tables(
     """
     paths = {name: f"{name}/{name}.parquet" for name in tables}
     store = open_store(out, storage_options)
-    tables = {
-        name: table.rename_columns([one.name for one in with_uri(table.schema)])
-        for name, table in tables.items()
-    }
+    tables = {name: renamed(table) for name, table in tables.items()}
     if store.local_path is not None:
         return tuple(_replace(table, Path(out) / paths[name]) for name, table in tables.items())
     try:

@@ -28,7 +28,7 @@ from chronotile.array import Array
 from chronotile.change.plan import FOLDERS
 from chronotile.errors import ChronotileError
 from chronotile.fleet.shares import packed
-from chronotile.fleet.surviving_tasks import Care, run_job
+from chronotile.fleet.surviving_tasks import KILLED, Care, run_job
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import MissingObjectError, find_place
@@ -114,18 +114,16 @@ def _change(
 
 
 def _maintained(array: str, report: Report) -> Maintained:
-    sizes: dict[str, list[int]] = {"put": [], "remove": []}
-    for step in report.steps:
-        op = "put" if step.op in FOLDERS else step.op
-        sizes.setdefault(op, []).append(step.size or 0)
+    put = [step.size or 0 for step in report.steps if step.op in ("put", *FOLDERS)]
+    removed = [step.size or 0 for step in report.steps if step.op == "remove"]
     return Maintained(
         array=array,
         command=report.command,
         outcome=("planned" if report.dry_run else "done") if report.steps else "nothing",
-        put=len(sizes["put"]),
-        removed=len(sizes["remove"]),
-        bytes_put=sum(sizes["put"]),
-        bytes_removed=sum(sizes["remove"]),
+        put=len(put),
+        removed=len(removed),
+        bytes_put=sum(put),
+        bytes_removed=sum(removed),
         why="; ".join(report.notes),
     )
 
@@ -142,7 +140,6 @@ IN_TASK = 16
 """Arrays of one task, if nothing bounds the pace."""
 _PARALLEL = 4
 """Tasks that share a pace, unless the policy says another number."""
-_KILLED = "each process that tried was killed, as where memory runs out"
 
 
 class Maintenance(NamedTuple):
@@ -187,46 +184,41 @@ def arrays_due(
     Args:
         policy: The policy.
         findings: Reads the table of findings.
-        arrays: Reads the table of arrays, if the policy asks for more than findings.
+        arrays: Reads the table of arrays.
         unread: Arrays that could not be read, which are left alone.
         at_ms: The time from which ages count; now if left out.
 
     >>> from chronotile.fleet.policy import simple_policy
-    >>> table = pa.table({"code": ["many-loose-commits", "tile-corrupt"], "uri": ["a", "b"]})
-    >>> read = lambda columns, only: table.filter(only).to_batches()
+    >>> rows = {"code": ["many-loose-commits", "tile-corrupt"], "uri": ["a", "b"]}
+    >>> table = pa.table({**rows, "last_timestamp": [1, 2]})
+    >>> read = lambda columns, only: table.filter(only).select(columns).to_batches()
     >>> [due.array for due in arrays_due(simple_policy(fragments=False), read, read)]
     ['a']
     """
-    codes = sorted(frozenset(chain.from_iterable(rule.codes for rule in policy.rules)))
+    codes = {*chain.from_iterable(rule.codes for rule in policy.rules)}
     found: dict[str, set[str]] = {}
-    for batch in findings(["uri", "code"], pc.field("code").isin(codes)):
+    for batch in findings(["uri", "code"], _one_of("code", codes)):
         for array, code in zip(*(batch[n].to_pylist() for n in ("uri", "code")), strict=True):
             found.setdefault(array, set()).add(code)
     now = now_ms() if at_ms is None else at_ms
+    only = _one_of("uri", found)
+    if any(rule.always for rule in policy.rules):
+        only = None
     due = []
-    for array, last_ms in _candidates(policy, found, arrays):
-        rule = None if array in unread else policy.rule_of(array)
-        if rule is None or not (rule.always or found.get(array, set()) & rule.codes):
-            continue
-        if (last_ms or 0) <= now - rule.quiet_ms:
-            due.append(Due(array, rule))
+    for batch in arrays(["uri", "last_timestamp"], only):
+        columns = (batch[name].to_pylist() for name in ("uri", "last_timestamp"))
+        for array, last_ms in zip(*columns, strict=True):
+            rule = None if array in unread else policy.rule_of(array)
+            if rule is None or not (rule.always or found.get(array, set()) & rule.codes):
+                continue
+            if (last_ms or 0) <= now - rule.quiet_ms:
+                due.append(Due(array, rule))
     return sorted(due, key=lambda one: one.array)
 
 
-def _candidates(
-    policy: Policy, found: Iterable[str], arrays: ReadRows
-) -> Iterator[tuple[str, int | None]]:
-    """Give the arrays that a policy may want maintained, each with the time of its last commit."""
-    if any(rule.always for rule in policy.rules):
-        only = None
-    elif any(rule.quiet_ms for rule in policy.rules):
-        only = pc.field("uri").isin([*found])
-    else:
-        yield from ((array, None) for array in found)
-        return
-    for batch in arrays(["uri", "last_timestamp"], only):
-        columns = (batch[name].to_pylist() for name in ("uri", "last_timestamp"))
-        yield from zip(*columns, strict=True)
+def _one_of(column: str, texts: Iterable[str]) -> pc.Expression:
+    """Give the filter of the rows that have one of some texts, of which there may be none."""
+    return pc.field(column).isin(pa.array(sorted(texts), pa.string()))
 
 
 def run_maintenance(
@@ -336,7 +328,7 @@ def maintain_group(group: tuple[Due, ...], work: Work) -> list[Maintained]:
             done += [passed_over(rest.array, "stopped", why) for rest in group[number:]]
             break
         if one.killed:
-            done.append(passed_over(one.array, "refused", _KILLED))
+            done.append(passed_over(one.array, "refused", KILLED))
             continue
         done += maintain(one.array, work.options, one.rule, dry_run=work.dry_run)
         if number + 1 < len(group):

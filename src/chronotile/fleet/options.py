@@ -119,22 +119,6 @@ class Options:
             {"check": self.check, "cells": self.cells, "sizes": self.sizes, "same": same}
         )
 
-    def is_answered_by(self, rows: str | None, version: str) -> bool:
-        """Tell whether rows that were read with other options hold all that is asked for now.
-
-        >>> Options().is_answered_by(Options(sizes=True).asked("1"), "1")
-        True
-        >>> Options(sizes=True).is_answered_by(Options().asked("1"), "1")
-        False
-        """
-        reach = [*get_args(Reach)]
-        had, now = json.loads(rows or "{}"), json.loads(self.asked(version))
-        return (
-            had.get("same") == now["same"]
-            and reach.index(had["check"]) >= reach.index(self.check)
-            and all(had[name] or not now[name] for name in ("cells", "sizes"))
-        )
-
     def read_key(self) -> bytes | None:
         """Give the key; the calling process reads the key file."""
         return self.key if self.key_file is None else _key_in(self.key_file, self.storage)
@@ -151,6 +135,28 @@ class Options:
         if self.arrays is None:
             return ()
         return read_uris(self.arrays, self.column, self.storage_options)
+
+
+@lru_cache(maxsize=16)
+def holds_all(had: str | None, wanted: str) -> bool:
+    """Tell whether rows that were read with some options hold all that is asked for now.
+
+    Args:
+        had: What `asked` gave when they were read; None if that is not known.
+        wanted: What it gives now.
+
+    >>> holds_all(Options(sizes=True).asked("1"), Options().asked("1"))
+    True
+    >>> holds_all(Options().asked("1"), Options(sizes=True).asked("1"))
+    False
+    """
+    reach = [*get_args(Reach)]
+    then, now = json.loads(had or "{}"), json.loads(wanted)
+    return (
+        then.get("same") == now["same"]
+        and reach.index(then["check"]) >= reach.index(now["check"])
+        and all(then[name] or not now[name] for name in ("cells", "sizes"))
+    )
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Options:

@@ -15,15 +15,12 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.fleet.find_arrays import Unlisted, find_arrays
 from chronotile.fleet.flat_listing import Neighbours, Searched, list_flat, unlisted_rows
 from chronotile.fleet.inventory import (
-    NAMES,
     Inventory,
     InventoryFile,
     listing_rows,
@@ -32,13 +29,18 @@ from chronotile.fleet.inventory import (
     read_objects,
     whole_arrays,
 )
-from chronotile.fleet.shares import BucketShare, bucket_count, bucket_of, to_stream
+from chronotile.fleet.shares import (
+    BucketShare,
+    bucket_count,
+    by_bucket,
+    count_arrays,
+    to_stream,
+)
 from chronotile.fleet.surviving_tasks import Results, run_job
-from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -82,57 +84,34 @@ class FleetPlan(NamedTuple):
 
 def find_fleet(
     options: Options,
-    only: Collection[str] | None = None,
-    start: str = "",
     *,
+    known: Container[str] = (),
     most: int | None = None,
-    flat: bool = False,
+    flat: bool = True,
 ) -> Fleet:
-    """Give the arrays that the options ask for, without those that a filter leaves out.
+    """Find the arrays that the options ask for, as `find_arrays` does.
 
-    Args:
-        options: Where to look.
-        only: A filter: the arrays that can have rows; nothing else is listed.
-        start: A filter: what the places of arrays begin with; what is elsewhere is not listed.
-        most: Folders to list at most.
-        flat: Whether to leave folders in a bucket for a flat list, where that is cheaper.
+    Raises:
+        StorageError: A root cannot be listed, or none of the arrays that a file names.
     """
     listed = options.arrays is not None
-    roots = options.uris() if listed else options.roots
-    narrowed = _narrowed(roots, only, start)
     fleet = find_arrays(
-        roots if narrowed is None else narrowed,
+        options.uris() if listed else options.roots,
         options.storage_options,
-        missing_ok=listed or narrowed is not None,
+        lenient=listed,
+        known=known,
         most=most,
         flat=flat,
     )
-    if only is None and not start:
-        return fleet
-    uris = (uri for uri in fleet.uris if (only is None or uri in only) and uri.startswith(start))
-    return fleet._replace(uris=tuple(uris), problems=() if only is not None else fleet.problems)
+    refused = [one for one in fleet.problems if not one.missing]
+    if listed and refused and not (fleet.uris or fleet.wide or fleet.left):
+        raise StorageError(refused[0].uri, refused[0].message)
+    return fleet
 
 
-def _narrowed(
-    roots: Sequence[str], only: Collection[str] | None, start: str
-) -> tuple[str, ...] | None:
-    """Give the folders to look in, if filters make them fewer; None if all roots are needed.
-
-    >>> _narrowed(["s3://lake"], None, "s3://lake/group-1/arr")
-    ('s3://lake/group-1',)
-    >>> _narrowed(["s3://lake/a"], ["s3://lake/a/x", "s3://lake/a/y"], "")
-    ('s3://lake/a/x', 's3://lake/a/y')
-    """
-    if not start and only is None:
-        return None
-    if any(wild in root for root in roots for wild in "*?["):
-        return None
-    tops = [find_place(root).uri.rstrip("/") for root in roots]
-    wanted = [start.rpartition("/")[0]] if only is None else sorted(only)
-    near = [uri for uri in wanted if any(uri == top or uri.startswith(f"{top}/") for top in tops)]
-    # A start that is shorter than a root says nothing about what lies below it, and an array that
-    # is elsewhere may be the member of a group.
-    return tuple(near) if len(near) == len(wanted) else None
+def find_all(options: Options, *, known: Container[str] = (), flat: bool = True) -> Searched:
+    """Find the arrays that the options ask for, and the members of groups, wherever they lie."""
+    return search_wide(find_fleet(options, known=known, flat=flat), options, follow=True)
 
 
 def plan_fleet(
@@ -161,16 +140,16 @@ def plan_fleet(
     """
     if spark is not None and options.inventory is not None:
         return _plan_by_inventory(spark, options, run, before)
-    fleet = find_fleet(options, most=None if spark is None else IN_DRIVER, flat=True)
+    fleet = find_fleet(options, most=None if spark is None else IN_DRIVER)
     wide = sum(len(one.names) for one in fleet.wide)
     if spark is not None and (fleet.left or wide > IN_DRIVER):
         return _plan_by_tasks(spark, fleet, options, run, before, progress)
     found = search_wide(fleet, options, follow=follow)
-    arrays = _count(found.rows)
+    arrays = count_arrays(found.rows)
     buckets = bucket_count(arrays, before)
     shares = [
-        BucketShare(bucket=bucket, listings=to_stream(own), count=_count(own))
-        for bucket, own in _grouped(found.rows, buckets)
+        BucketShare(bucket=bucket, listings=to_stream(own), count=count_arrays(own))
+        for bucket, own in by_bucket(found.rows, buckets)
     ]
     return FleetPlan(buckets, tuple(shares), arrays, found.problems, found.groups)
 
@@ -194,7 +173,7 @@ def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
         more = find_arrays(
             sorted(groups),
             options.storage_options,
-            missing_ok=True,
+            lenient=True,
             known=known,
             follow=True,
             key=options.key_at_driver(),
@@ -231,7 +210,7 @@ def _estimated_arrays(
 
     def count(file: InventoryFile) -> int:
         rows = read(file)
-        return _count(rows.filter(rows["strong"]))
+        return count_arrays(rows.filter(rows["strong"]))
 
     if not inventory.files:
         return 0
@@ -286,38 +265,20 @@ def _search(
         found = search_flat(folders, options)
     else:
         found = walk(folders, options)
-    arrays = _count(found.rows.filter(found.rows["strong"]))
+    arrays = count_arrays(found.rows.filter(found.rows["strong"]))
     file = _write_file(run, "found/", found.rows)
     return file, arrays, found.problems[:PROBLEMS_MAX], found.groups
 
 
 def _by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
     """Pack the rows of each bundle of buckets for sending: few, large and compressed."""
-    for bundle, own in _grouped(names, _bundles(buckets)):
+    for bundle, own in by_bucket(names, _bundles(buckets)):
         yield pa.record_batch([[bundle], [to_stream(own)]], schema=_SHUFFLED)
 
 
 def _bundles(buckets: int) -> int:
     """How many bundles there are; a bucket's number tells its bundle, as both are powers of two."""
     return max(buckets // BUCKETS_IN_BUNDLE, 1)
-
-
-def _grouped(names: pa.Table, count: int) -> Iterator[tuple[int, pa.Table]]:
-    """Give the rows of the arrays of each bucket, if there are so many buckets, in their order."""
-    arrays = names["array"].combine_chunks().dictionary_encode()
-    of_array = [bucket_of(uri, count) for uri in arrays.dictionary.to_pylist()]
-    bucket = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
-    order = np.argsort(bucket, kind="stable")
-    names, bucket = names.take(pa.array(order)), bucket[order]
-    starts = np.flatnonzero(np.diff(bucket, prepend=-1)).tolist()
-    for start, end in zip(starts, [*starts[1:], len(bucket)], strict=True):
-        yield int(bucket[start]), names.slice(start, end - start)
-
-
-def _count(names: pa.Table) -> int:
-    """Count the arrays among some rows."""
-    count: int = pc.count_distinct(names["array"]).as_py()
-    return count
 
 
 def _write_plan(
@@ -347,9 +308,9 @@ def _write_plan(
         written: list[Any] = []
         for _, bundle in groupby(rows, key=itemgetter(0)):
             tables = [pa.ipc.open_stream(data).read_all() for _, data in bundle]
-            for bucket, own in _grouped(whole_arrays(tables), buckets):
+            for bucket, own in by_bucket(whole_arrays(tables), buckets):
                 file = _write_file(run, f"plan/{bucket:04d}-", own)
-                written.append((bucket, file, _count(own)))
+                written.append((bucket, file, count_arrays(own)))
         return written
 
     if not items:
@@ -369,34 +330,14 @@ def _write_file(run: Run, start: str, table: pa.Table) -> str:
 
 
 def search_flat(part: Neighbours, options: Options) -> Searched:
-    """Find the arrays of neighbours."""
+    """Find the arrays of neighbours; walk through them, if a flat list cannot be had."""
     try:
-        found = list_flat(part, options.storage_options)
+        return list_flat(part, options.storage_options)
     except ChronotileError:
-        found = Searched(NAMES.empty_table(), left=part.uris)
-    walked = walk(found.left, options)
-    rows = pa.concat_tables([found.rows, walked.rows])
-    groups = (*found.groups, *walked.groups)
-    return Searched(rows, groups, walked.problems, pages=found.pages)
+        return walk(part.uris, options)
 
 
 def walk(folders: Sequence[str], options: Options) -> Searched:
-    """Find the arrays of some folders, one level after the other.
-
-    A folder that cannot be listed is told, and stops no other.
-    """
-    try:
-        found = [find_arrays(folders, options.storage_options, missing_ok=True)]
-        problems: list[Unlisted] = []
-    except StorageError:
-        found, problems = [], []
-        for folder in folders:
-            try:
-                found.append(find_arrays(folder, options.storage_options, missing_ok=True))
-            except StorageError as error:
-                problems.append(Unlisted(folder, error.problem))
-    return Searched(
-        unlisted_rows(uri for one in found for uri in one.uris),
-        tuple(group for one in found for group in one.groups),
-        tuple(sorted([*problems, *(problem for one in found for problem in one.problems)])),
-    )
+    """Find the arrays of some folders, one level after the other."""
+    found = find_arrays(folders, options.storage_options, lenient=True)
+    return Searched(unlisted_rows(found.uris), found.groups, found.problems)

@@ -14,14 +14,11 @@ which commits nothing if they are too many. A task to which the storage gives no
 from __future__ import annotations
 
 import io
-import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -49,18 +46,18 @@ from chronotile.fleet.delta_store import (
     DataFile,
     Run,
     dressed,
-    is_of_run,
     parquet_options,
     read_file,
+    renamed,
     with_uri,
 )
+from chronotile.fleet.options import holds_all
 from chronotile.fleet.read_share import in_order, members_of, open_place, read_array
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
     Limit,
-    UnreadableError,
     UnreadArrays,
-    unreadable_words,
+    check_limit,
 )
 from chronotile.fleet.shares import ListedArray, bucket_of, may_share
 from chronotile.fleet.unchanged_arrays import NOTHING, Noted, is_unchanged, note
@@ -237,14 +234,8 @@ def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
     ['uri', 'format_version']
     """
     schema = pa.schema([field for field in TABLES[name] if field.name != BUCKET])
-    if table.schema.names == schema.names:
-        return table.cast(schema)
-    had = frozenset(table.column_names)
-    columns = [
-        table[field.name] if field.name in had else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
+    whole = pa.concat_tables([schema.empty_table(), table], promote_options="default")
+    return whole.select(schema.names).cast(schema)
 
 
 def _arrays(table: pa.Table) -> list[str]:
@@ -273,6 +264,11 @@ class BucketWriter:
         if len(piece):
             self._tables[name].add(piece)
 
+    def repeat(self, name: str, rows: pa.Table) -> None:
+        """Take rows of a table that an older run has written."""
+        if len(rows):
+            self._tables[name].repeat(rows)
+
     def close(self) -> tuple[DataFile, ...]:
         """Write the rest, and give all files."""
         return tuple(file for table in self._tables.values() for file in table.close())
@@ -286,38 +282,41 @@ class _OneTable:
         # Delta keeps the column of a partition in its log.
         fields = [field for field in TABLES[name] if field.name != BUCKET]
         self._schema = pa.schema(fields)
-        self._waiting: list[Piece] = []
+        self._plain: list[Piece] = []
+        self._again: list[pa.Table] = []
         self._rows_waiting = 0
         self._buffer: io.BytesIO | None = None
         self._file: pq.ParquetWriter | None = None
         self._files: list[DataFile] = []
 
     def add(self, piece: Piece) -> None:
-        self._waiting.append(piece)
-        self._rows_waiting += len(piece)
+        self._plain.append(piece)
+        self._count(len(piece))
+
+    def repeat(self, rows: pa.Table) -> None:
+        self._again.append(rows)
+        self._count(len(rows))
+
+    def _count(self, rows: int) -> None:
+        self._rows_waiting += rows
         if self._rows_waiting >= ROWS_IN_GROUP:
             self._write()
             if self._buffer is not None and self._buffer.tell() >= FILE_BYTES:
                 self._put()
 
     def _write(self) -> None:
-        """Write the rows that wait."""
+        """Write the rows that wait; an older run's rows have what a run adds."""
         if not self._rows_waiting:
             return
-        table = pa.concat_tables(self._dressed())
+        new = gathered(PLAIN.get(self._name, self._schema), self._plain)
+        new = dressed(self._name, new, self._run.name, self._run.started_ms)
         if self._file is None:
             self._buffer = io.BytesIO()
             options = parquet_options(self._schema)
             self._file = pq.ParquetWriter(self._buffer, self._schema, **options)
+        table = pa.concat_tables([*self._again, new])
         self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
-        self._waiting, self._rows_waiting = [], 0
-
-    def _dressed(self) -> Iterator[pa.Table]:
-        """Give the rows that wait as tables with what a run adds; an older run's rows have it."""
-        plain = PLAIN.get(self._name, self._schema)
-        for is_dressed, pieces in groupby(self._waiting, is_of_run):
-            table = gathered(self._schema if is_dressed else plain, pieces)
-            yield dressed(self._name, table, self._run.name, self._run.started_ms)
+        self._plain, self._again, self._rows_waiting = [], [], 0
 
     def _put(self) -> None:
         if self._file is None or self._buffer is None:
@@ -428,25 +427,16 @@ def run_task(task: Task) -> Done:
     return _BucketReading(task).done()
 
 
-def write_rows(run: Run, bucket: int, tables: Mapping[str, pa.Table]) -> tuple[DataFile, ...]:
-    """Write rows that no array of a bucket gave."""
-    writer = BucketWriter(run, bucket)
-    for name, table in tables.items():
-        writer.add(name, table)
-    return writer.close()
-
-
 class _BucketReading:
     """One bucket, array by array."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._reads = _Reads()
+        self._reads: list[str] = []
         self._writer = BucketWriter(task.run, task.share.bucket)
         self._unchanged: list[str] = []
         self._noted: dict[str, Noted] = task.older.noted() if task.older is not None else {}
         self._asked = task.options.asked(__version__)
-        self._answered: dict[str | None, bool] = {}
 
     def done(self) -> Done:
         task, older = self._task, self._task.older
@@ -461,11 +451,13 @@ class _BucketReading:
             hidden = hidden_below(task.problems, self._noted, places)
         unread |= task.given_up
         lost = {**unread, **hidden}
-        members, is_same = self._members()
+        members, again, is_same = self._members()
         is_same &= len(places) == len(self._unchanged) == len(self._noted) and not lost
         if is_same and older is not None and older.can_stay:
             return Done(unchanged=len(places))
         self._add({"members": members})
+        for rows in again:
+            self._writer.repeat("members", rows)
         self._repeat(unread, hidden)
         return Done(
             files=self._writer.close(),
@@ -475,12 +467,15 @@ class _BucketReading:
             unread_count=len(lost),
             hidden=len(hidden),
             read=len(places) - len(self._unchanged) - len(unread) + len(task.given_up),
-            files_read=len(self._reads.counts),
-            reads=self._reads.counts.total(),
+            files_read=len({*self._reads}),
+            reads=len(self._reads),
         )
 
-    def _members(self) -> tuple[list[pa.Table], bool]:
-        """Look up the members of groups; tell whether they are those that the store has."""
+    def _members(self) -> tuple[list[pa.Table], list[pa.Table], bool]:
+        """Look up the members of groups, and those that the store has of groups that refuse.
+
+        Tells also whether they are those that the store has.
+        """
         older, made, unread = self._task.older, [], []
         for group in self._task.groups:
             try:
@@ -491,12 +486,12 @@ class _BucketReading:
         kept = pa.array(unread, pa.string())
         again = [one.filter(pc.is_in(one["group"], kept)) for one in before]
         names = [one.name for one in with_uri(PLAIN["members"])]
-        now = [*(one.rename_columns(names) for one in made), *again]
+        now = [*map(renamed, made), *again]
         rows = [
             sorted(repr(row) for one in some for row in one.select(names).to_pylist())
             for some in (now, before)
         ]
-        return [*made, *again], rows[0] == rows[1]
+        return made, again, rows[0] == rows[1]
 
     def _repeat(self, unread: Mapping[str, str], hidden: Mapping[str, str]) -> None:
         """Write the rows that an older run has of unchanged and of unreadable arrays."""
@@ -505,7 +500,7 @@ class _BucketReading:
         stale = [array for array in lost if array in read_in]
         if older is not None and (self._unchanged or stale):
             for name, rows in older.rows(self._unchanged, stale):
-                self._writer.add(name, rows)
+                self._writer.repeat(name, rows)
         blank = [
             {"array": array, "errors": 1, "warnings": 0, "infos": 0}
             for array in unread
@@ -531,7 +526,7 @@ class _BucketReading:
                     failed[place.uri] = outcome
                     refused = sum(map(may_pass, failed.values()))
                     if refused == tried > max(BRAKE, self._task.limit.of(self._task.fleet)):
-                        raise self._too_many(failed)
+                        self._stop(failed)
                 elif outcome is None:
                     self._unchanged.append(place.uri)
                 else:
@@ -544,12 +539,12 @@ class _BucketReading:
             waiting = tuple(places[array] for array in failed)
         return failed
 
-    def _too_many(self, failed: Mapping[str, Exception]) -> UnreadableError:
+    def _stop(self, failed: Mapping[str, Exception]) -> None:
         """Stop the run: the storage refuses everything, and the limit is passed."""
-        self._task.run.stop()
+        task = self._task
+        task.run.stop()
         unread = [UnreadArrays(array, error_words(error)) for array, error in failed.items()]
-        out, limit = self._task.run.output.out, self._task.limit
-        return UnreadableError(out, unreadable_words(unread, self._task.fleet, limit))
+        check_limit(task.run.output.out, unread, task.fleet, task.limit)
 
     def _outcome(self, place: ListedArray) -> _Tables | Exception | None:
         """Read an array: its rows; None if it is unchanged; an error if another try may succeed."""
@@ -564,11 +559,6 @@ class _BucketReading:
                 return error
             return self._without(place.uri, error)
 
-    def _is_answered(self, asked: str | None) -> bool:
-        if asked not in self._answered:
-            self._answered[asked] = self._task.options.is_answered_by(asked, __version__)
-        return self._answered[asked]
-
     def _opened(self, place: ListedArray) -> OpenPlace:
         return open_place(place, self._task.options, self._task.fresh_ms)
 
@@ -579,12 +569,12 @@ class _BucketReading:
         if (
             noted is not None
             and options.check != "deep"
-            and self._is_answered(noted.asked)
+            and holds_all(noted.asked, self._asked)
             and is_unchanged(store, noted, began_ms)
         ):
             return None
         times = folder_times(store) if options.sizes else None
-        store = store.watched(partial(self._reads.hook, store.uri))
+        store = store.watched(partial(self._note_read, store.uri))
         place = place._replace(store=store)
         tables = read_array(place, options, self._task.findings.get(store.uri))
         made = {name: tables.pieces(name) for name in SCHEMAS}
@@ -592,6 +582,11 @@ class _BucketReading:
         made["operations"] = self._operations(store, listing)
         made[LAST] = [self._listing(store.uri, note(store, listing, began_ms, times))]
         return made
+
+    def _note_read(self, array: str, operation: str, path: str) -> None:
+        """Note a read of a file; threads call this, too."""
+        if operation == "read":
+            self._reads.append(f"{array}/{path}")
 
     def _operations(self, store: Store, listing: Listing) -> list[Rows]:
         """List the changes of ours that an array keeps a record of."""
@@ -627,16 +622,3 @@ class _BucketReading:
             return not open_store(array, self._task.options.storage_options).exists()
         except ChronotileError:
             return False
-
-
-class _Reads:
-    """Counts how often each file was read."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
-
-    def hook(self, array: str, operation: str, path: str) -> None:
-        if operation == "read":
-            with self._lock:
-                self.counts[f"{array}/{path}"] += 1

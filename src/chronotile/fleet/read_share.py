@@ -19,7 +19,6 @@ from chronotile.check.findings import error_words, may_pass
 from chronotile.dataset.open_dataset import dataset_at, member_rows
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChangedError, StorageError
 from chronotile.fleet.array_tables import (
-    BATCH_ROWS,
     LAST,
     ArrayTables,
     findings_table,
@@ -203,22 +202,21 @@ def in_order(
     yield from zip(wanted, ahead(make, wanted, min(threads, AHEAD)), strict=True)
 
 
-def read_share(share: Share, options: Options) -> Iterator[pa.RecordBatch]:
-    """One table of all arrays of a share, batch by batch."""
+def read_share(share: Share, options: Options) -> Iterator[pa.Table]:
+    """Give one table of all arrays of a share, in tables of some rows each."""
     name, places = options.table, share.places()
     if name == "members":
         for group in places:
             try:
-                yield from members_of(group.uri, options).to_batches(BATCH_ROWS)
+                yield members_of(group.uri, options)
             except Exception as error:  # one bad group must not stop a fleet
                 _log.warning("no members of %s: %s", group.uri, error_words(error))
         return
     make = partial(rows_of_array, options=options, name=name, fresh_ms=share.fresh_ms)
     for _, tables in in_order(make, places):
-        for table in tables:
-            yield from table.to_batches(BATCH_ROWS)
+        yield from tables
     if name == "findings":
-        yield from folder_findings(share.problems).to_batches(BATCH_ROWS)
+        yield folder_findings(share.problems)
 
 
 def members_of(group: str, options: Options, *, logs: bool = True) -> pa.Table:

@@ -25,7 +25,6 @@ from chronotile.fleet.array_tables import findings_table
 from chronotile.fleet.delta_store import (
     LAST,
     DataFile,
-    Output,
     Run,
     StoreSnapshot,
     new_run,
@@ -40,22 +39,19 @@ from chronotile.fleet.maintenance import (
     stops_of,
 )
 from chronotile.fleet.plan import FleetPlan, plan_fleet, results_of
-from chronotile.fleet.policy import Policy, simple_policy
 from chronotile.fleet.read_bucket import (
     UNREAD_MAX,
+    BucketWriter,
     Done,
     Task,
     older_bucket,
     run_task,
     sum_of,
     unlisted_unread,
-    write_rows,
 )
 from chronotile.fleet.read_share import folder_findings
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
-    OF_ARRAYS,
-    OF_FINDINGS,
     Limit,
     Summary,
     Totals,
@@ -64,7 +60,7 @@ from chronotile.fleet.run_summary import (
     totals_of,
 )
 from chronotile.fleet.shares import NO_BUCKET, BucketShare, bucket_of
-from chronotile.fleet.surviving_tasks import Care, last_error, run_job
+from chronotile.fleet.surviving_tasks import KILLED, Care, last_error, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,14 +70,13 @@ if TYPE_CHECKING:
     from chronotile.fleet.check_all import FleetCheck
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
+    from chronotile.fleet.policy import Policy
 
 
 MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
 """The largest limit: the driver holds no more names."""
 ARRAYS_IN_WAVE = 1 << 16
 """Arrays that are read before a commit: some minutes of work."""
-
-_KILLED = "each process that tried was killed, as where memory runs out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +88,10 @@ class Job:
     out_storage: dict[str, str] = field(default_factory=dict, repr=False)
     since_last: bool = False
     """Read only arrays whose listing has changed since the last run."""
-    maintain: bool = False
+    policy: Policy | None = None
+    """What maintenance does to which arrays; None for no maintenance."""
     dry_run: bool = False
     """Maintenance only reports what it would do."""
-    fragments: bool = False
-    """Maintenance vacuums fragments as well."""
-    policy: Policy | None = None
-    """What maintenance does to which arrays; None for commits of those that need it."""
     checked: FleetCheck | None = None
     """The findings on the arrays, groups and folders of the fleet, if a check has them already."""
     max_unreadable: Limit = MAX_UNREADABLE
@@ -134,11 +126,12 @@ def run(
         changed = {name: n for name, n in versions.items() if n != snapshot.versions[name]}
         # A run that died after its last commit has not told of it.
         last = {} if changed else output.last_run()
-        is_told = bool(last.get("totals")) and dict(last["versions"]).get(LAST) == versions[LAST]
+        totals = Totals.from_text(last["totals"]) if last.get("totals") else None
+        is_told = totals is not None and dict(last["versions"]).get(LAST) == versions[LAST]
         summary = Summary(
             out=job.out,
             run=run_.name,
-            totals=Totals.from_text(last["totals"]) if is_told else output_totals(output),
+            totals=totals if totals and is_told else totals_of(output.rows),
             read=done.read,
             unchanged=done.unchanged,
             unreadable=done.unread_count,
@@ -152,7 +145,7 @@ def run(
             if not changed:
                 run_.check_not_overtaken()
             run_.tell(summary, versions)
-        maintained = pipeline.maintain(done) if job.maintain else Maintenance()
+        maintained = pipeline.maintain(job.policy, done) if job.policy else Maintenance()
     except ChronotileError:
         raise
     except Exception as cause:
@@ -166,11 +159,6 @@ def run(
         maintained=maintained.outcomes,
         planned=maintained.planned,
     )
-
-
-def output_totals(output: Output) -> Totals:
-    """Add up the tables as they are."""
-    return totals_of(output.rows("arrays", OF_ARRAYS), output.rows("findings", OF_FINDINGS))
 
 
 class _PipelineRun:
@@ -206,7 +194,7 @@ class _PipelineRun:
         self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
         # Members of groups outside of the roots are read, and never changed.
-        follow = not self._job.maintain
+        follow = self._job.policy is None
         self._plan = plan_fleet(
             self._spark,
             self._job.options,
@@ -244,7 +232,9 @@ class _PipelineRun:
             findings = folder_findings(self._plan.problems)
         else:
             findings = findings_table(checked.beside_arrays)
-        return write_rows(self._run, NO_BUCKET, {"findings": findings})
+        writer = BucketWriter(self._run, NO_BUCKET)
+        writer.add("findings", findings)
+        return writer.close()
 
     def _waves(self) -> Iterator[list[Task]]:
         """Divide the tasks of the run; a fleet that is divided in another way is one wave."""
@@ -296,17 +286,16 @@ class _PipelineRun:
     def _killed(self, task: Task) -> Task:
         """Give the task that repeats the rows of an array that kills the process that reads it."""
         arrays = [place.uri for place in task.share.places(task.run)]
-        self._killers += [UnreadArrays(array, _KILLED) for array in arrays]
+        self._killers += [UnreadArrays(array, KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
-        given_up = dict.fromkeys(arrays, _KILLED)
+        given_up = dict.fromkeys(arrays, KILLED)
         share = BucketShare(bucket=task.share.bucket)
         return replace(task, share=share, given_up=given_up, problems=())
 
-    def maintain(self, done: Done) -> Maintenance:
+    def maintain(self, policy: Policy, done: Done) -> Maintenance:
         """Maintain the arrays that the policy wants maintained, unless the run was overtaken."""
         job, run_ = self._job, self._run
         run_.check_not_overtaken()
-        policy = job.policy or simple_policy(fragments=job.fragments)
         work = Work(
             options=job.options,
             dry_run=job.dry_run,

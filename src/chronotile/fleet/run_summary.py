@@ -24,10 +24,9 @@ import pyarrow.compute as pc
 
 from chronotile.check.findings import number_of
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.fleet.surviving_tasks import HopelessError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -42,7 +41,7 @@ class Totals:
     arrays: int = 0
     commits: int = 0
     fragments: int = 0
-    measured: int = 0
+    arrays_measured: int = 0
     """Arrays whose size is known: none, unless sizes were asked for."""
     bytes: int = 0
     """Of these arrays."""
@@ -50,7 +49,7 @@ class Totals:
     """Read of the commit logs."""
     engine_open_requests: int = 0
     """Requests that it takes an engine to open every array once, in a bucket."""
-    engine_requests_after: int = 0
+    engine_open_requests_after_maintenance: int = 0
     """The same after commits and footers are consolidated and vacuumed."""
     open_requests: int = 0
     """Requests that it takes this package to open every array once."""
@@ -60,13 +59,15 @@ class Totals:
     """(requests of an engine's open, array), the most first."""
 
     @classmethod
-    def from_text(cls, text: str) -> Totals:
-        """Make totals of their JSON.
+    def from_text(cls, text: str) -> Totals | None:
+        """Make totals of their JSON; None if another version has made it.
 
         >>> Totals.from_text(Totals(arrays=2, worst=((3, "a"),)).to_text()).worst
         ((3, 'a'),)
         """
         document = json.loads(text)
+        if document.keys() != cls.__dataclass_fields__.keys():
+            return None
         lists = {name: tuple(map(tuple, document[name])) for name in ("findings", "worst")}
         return cls(**{**document, **lists})
 
@@ -75,40 +76,42 @@ class Totals:
         return json.dumps(asdict(self))
 
 
-_SUMMED = {
-    **{name: name for name in ("commits", "fragments", "bytes", "log_bytes")},
-    **{name: name for name in ("engine_open_requests", "open_requests")},
-    "engine_requests_after": "engine_open_requests_after_maintenance",
-}
-"""Total -> the column of `arrays` that it is the sum of."""
-OF_ARRAYS = ["uri", *_SUMMED.values()]
-OF_FINDINGS = ["severity", "code", "path", "message"]
-"""The columns that totals are made of."""
+_SUMMED = (
+    *("commits", "fragments", "bytes", "log_bytes", "open_requests", "engine_open_requests"),
+    "engine_open_requests_after_maintenance",
+)
+"""Columns of `arrays` that are added up."""
+_OF_FINDINGS = ["severity", "code", "path", "message"]
+"""Columns of `findings` by which they are counted."""
 
 
-def totals_of(arrays: Iterable[pa.RecordBatch], findings: Iterable[pa.RecordBatch]) -> Totals:
-    """Add up the tables of a fleet, of which there may be very many batches.
+def totals_of(rows: Callable[[str, list[str]], Iterable[pa.RecordBatch]]) -> Totals:
+    """Add up the tables of a fleet.
 
-    >>> batch = pa.record_batch({name: [0] for name in OF_ARRAYS})
-    >>> finding = pa.record_batch([["info"], ["x"], ["a"], ["m"]], OF_FINDINGS)
-    >>> totals_of([batch], [finding, finding]).findings
-    (('info', 'x', 2),)
+    Args:
+        rows: Reads some columns of a table, batch by batch, as there may be very many rows.
+
+    >>> def rows(name, columns):
+    ...     value = 0 if name == "arrays" else "x"
+    ...     return [pa.record_batch([[value]] * len(columns), columns)] * 2
+    >>> totals_of(rows).findings
+    (('x', 'x', 2),)
     """
     sums: Counter[str] = Counter()
     worst: list[tuple[int, str]] = []
-    for batch in arrays:
+    for batch in rows("arrays", ["uri", *_SUMMED]):
         sums["arrays"] += len(batch)
-        sums["measured"] += len(batch) - batch["bytes"].null_count
-        for total, column in _SUMMED.items():
+        sums["arrays_measured"] += len(batch) - batch["bytes"].null_count
+        for column in _SUMMED:
             if column in batch.schema.names:
-                sums[total] += pc.sum(batch[column]).as_py() or 0
+                sums[column] += pc.sum(batch[column]).as_py() or 0
         order = [("engine_open_requests", "descending"), ("uri", "ascending")]
-        rows = batch.filter(pc.is_valid(batch["engine_open_requests"])).sort_by(order)
-        top = (rows[name].slice(0, WORST).to_pylist() for name, _ in order)
+        known = batch.filter(pc.is_valid(batch["engine_open_requests"])).sort_by(order)
+        top = (known[name].slice(0, WORST).to_pylist() for name, _ in order)
         worst += zip(*top, strict=True)
     counts: Counter[tuple[str, str]] = Counter()
-    for batch in findings:
-        columns = (batch[name].to_pylist() for name in OF_FINDINGS)
+    for batch in rows("findings", _OF_FINDINGS):
+        columns = (batch[name].to_pylist() for name in _OF_FINDINGS)
         for severity, code, path, message in zip(*columns, strict=True):
             counts[severity, code] += number_of(path, message)
     return Totals(
@@ -145,29 +148,14 @@ class Summary:
     planned: tuple[str, ...] = ()
     """What a dry run of maintenance would do, a line each."""
 
-    @property
-    def saved(self) -> int:
-        """Requests that maintenance would save, if an engine opens every array once."""
-        return self.totals.engine_open_requests - self.totals.engine_requests_after
-
     def to_json(self) -> dict[str, Any]:
         """One JSON object."""
         totals = self.totals
         return {
             "out": self.out,
             "run": self.run,
-            "arrays": totals.arrays,
-            "arrays_read": self.read,
-            "arrays_unchanged": self.unchanged,
-            "arrays_unreadable": self.unreadable,
-            "commits": totals.commits,
-            "fragments": totals.fragments,
-            "arrays_measured": totals.measured,
-            "bytes": totals.bytes if totals.measured else None,
-            "log_bytes": totals.log_bytes,
-            "files_read": self.files_read,
-            "reads": self.reads,
-            "seconds": round(self.seconds, 3),
+            **asdict(totals),
+            "bytes": totals.bytes if totals.arrays_measured else None,
             "findings": [
                 {"severity": severity, "code": code, "count": count}
                 for severity, code, count in totals.findings
@@ -175,9 +163,12 @@ class Summary:
             "worst": [
                 {"array": array, "engine_open_requests": cost} for cost, array in totals.worst
             ],
-            "engine_open_requests": totals.engine_open_requests,
-            "engine_open_requests_after_maintenance": totals.engine_requests_after,
-            "open_requests": totals.open_requests,
+            "arrays_read": self.read,
+            "arrays_unchanged": self.unchanged,
+            "arrays_unreadable": self.unreadable,
+            "files_read": self.files_read,
+            "reads": self.reads,
+            "seconds": round(self.seconds, 3),
             "maintained": dict(self.maintained),
             "inventory_age_s": self.inventory_age_s,
             "versions": dict(self.versions),
@@ -209,19 +200,17 @@ METRICS = {
 """Metric -> its meaning. All are gauges."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How a run ended."""
-
-    out: str
-    status: int
-    seconds: float
-    summary: Summary | None = None
-    """None if the run failed."""
-
-
-def write_metrics(path: Path, ending: Ending) -> None:
+def write_metrics(
+    path: Path, out: str, status: int, seconds: float, summary: Summary | None = None
+) -> None:
     """Replace the file in one step.
+
+    Args:
+        path: The file.
+        out: The folder of the tables.
+        status: The exit status of the command.
+        seconds: How long the run took.
+        summary: The summary of the run; None if it failed.
 
     Raises:
         ChronotileError: `prometheus_client` is not installed.
@@ -233,8 +222,8 @@ def write_metrics(path: Path, ending: Ending) -> None:
         problem = "expected prometheus_client, found none: pip install 'chronotile[spark]'"
         raise ChronotileError(str(path), problem) from cause
     registry, gauges = CollectorRegistry(), dict[str, Gauge]()
-    for name, labels, value in _samples(ending, time.time()):
-        pairs = {"out": ending.out, **labels}
+    for name, labels, value in _samples(status, seconds, summary):
+        pairs = {"out": out, **labels}
         if name not in gauges:
             gauges[name] = Gauge(name, METRICS[name], pairs, registry=registry)
         clean = {key: text.encode("utf-8", "replace").decode() for key, text in pairs.items()}
@@ -246,13 +235,14 @@ def write_metrics(path: Path, ending: Ending) -> None:
         raise StorageError(str(path), problem) from cause
 
 
-def _samples(ending: Ending, now_s: float) -> Iterator[tuple[str, Mapping[str, str], float]]:
+def _samples(
+    status: int, seconds: float, summary: Summary | None
+) -> Iterator[tuple[str, Mapping[str, str], float]]:
     """Give name, labels and value of each sample."""
-    summary = ending.summary
     yield "chronotile_run_success", {}, int(summary is not None)
-    yield "chronotile_run_exit_status", {}, ending.status
-    yield "chronotile_run_end_timestamp_seconds", {}, round(now_s, 3)
-    yield "chronotile_run_duration_seconds", {}, round(ending.seconds, 3)
+    yield "chronotile_run_exit_status", {}, status
+    yield "chronotile_run_end_timestamp_seconds", {}, round(time.time(), 3)
+    yield "chronotile_run_duration_seconds", {}, round(seconds, 3)
     if summary is None:
         return
     document = summary.to_json()
@@ -327,7 +317,7 @@ MAX_UNREADABLE = read_limit("0.001")
 """1 in 1,000: of a smaller fleet, none."""
 
 
-class UnreadableError(HopelessError, StorageError):
+class UnreadableError(StorageError):
     """Too many arrays of a fleet could not be read: the run publishes nothing."""
 
     exit_code = 3
@@ -352,18 +342,12 @@ def check_limit(
     Traceback (most recent call last):
     chronotile.fleet.run_summary.UnreadableError: out: expected at most 0 of 5 ...
     """
-    if len(unread) + more > limit.of(total):
-        raise UnreadableError(out, unreadable_words(unread, total, limit, more=more))
-
-
-def unreadable_words(
-    unread: Sequence[UnreadArrays], total: int, limit: Limit, *, more: int = 0
-) -> str:
-    """Say that too many arrays could not be read."""
     count = len(unread) + more
+    if count <= limit.of(total):
+        return
     first = "; ".join(one.array for one in unread[:_NAMED])
     others = f" and {count - _NAMED} more" if count > _NAMED else ""
     expected = f"expected at most {limit.of(total)} of {total} arrays unreadable"
     found = f"found {count}: {first}{others} ({unread[0].words[:_WORDS_MAX]})"
     kept = "nothing was published, the last good tables stay"
-    return f"{expected} (--max-unreadable {limit.text}), {found}; {kept}"
+    raise UnreadableError(out, f"{expected} (--max-unreadable {limit.text}), {found}; {kept}")

@@ -14,27 +14,23 @@ from __future__ import annotations
 import io
 import zlib
 from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chronotile.storage.place import Entry, is_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from chronotile.fleet.delta_store import Run
     from chronotile.fleet.find_arrays import Unlisted
 
 
 T = TypeVar("T")
-
-ARRAYS_MAX = 256
-"""Arrays in one share, however small they are: a lost task has to read them again."""
-NAMES_MAX = 1 << 16
-"""Names in the listings of one share, unless one array has more."""
-SHARES_MIN = 4
-"""Shares of a small fleet, so that a few cores have work."""
 
 _ENTRY = ("path", "size", "modified_ms", "etag")
 
@@ -88,19 +84,14 @@ class Share(NamedTuple):
 def shares(
     rows: pa.Table, problems: tuple[Unlisted, ...] = (), fresh_ms: int | None = None
 ) -> tuple[Share, ...]:
-    """Split rows of listings, which come array by array, into shares, in order.
+    """Divide rows of listings as the pipeline does; there is one share at least.
 
-    >>> rows = pa.table({"array": list("aabc"), **{name: pa.nulls(4) for name in _ENTRY}})
-    >>> [[place.uri for place in share.places()] for share in shares(rows)]
-    [['a'], ['b'], ['c']]
+    >>> rows = pa.table({"array": list("aab"), **{name: pa.nulls(3) for name in _ENTRY}})
+    >>> sorted(place.uri for share in shares(rows) for place in share.places())
+    ['a', 'b']
     """
-    counted = rows["array"].value_counts()
-    counts = counted.field("counts").to_pylist()
-    most = min(max(-(-len(counts) // SHARES_MIN), 1), ARRAYS_MAX)
-    made, at = [], 0
-    for group in packed(counts, most, int, NAMES_MAX):
-        made.append(Share(to_stream(rows.slice(at, sum(group))), (), fresh_ms))
-        at += sum(group)
+    buckets = bucket_count(count_arrays(rows))
+    made = [Share(to_stream(own), (), fresh_ms) for _, own in by_bucket(rows, buckets)]
     if problems or not made:
         made.append(Share(to_stream(rows.slice(0, 0)), problems))
     return tuple(made)
@@ -114,30 +105,15 @@ def to_stream(rows: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def packed(
-    items: Iterable[T], most: int, weight: Callable[[T], int] = lambda _: 0, limit: int = 0
-) -> Iterator[tuple[T, ...]]:
-    """Group items in order; only a group of one item can weigh more than the limit.
-
-    Args:
-        items: The items.
-        most: The largest number of items in a group.
-        weight: The weight of an item.
-        limit: The largest weight of a group.
+def packed(items: Iterable[T], most: int) -> Iterator[tuple[T, ...]]:
+    """Group items in order.
 
     >>> list(packed("abcde", 2))
     [('a', 'b'), ('c', 'd'), ('e',)]
     """
-    group: list[T] = []
-    total = 0
-    for item in items:
-        if group and (total + weight(item) > limit or len(group) == most):
-            yield tuple(group)
-            group, total = [], 0
-        group.append(item)
-        total += weight(item)
-    if group:
-        yield tuple(group)
+    waiting = iter(items)
+    while group := tuple(islice(waiting, most)):
+        yield group
 
 
 FEWEST = 4
@@ -158,6 +134,24 @@ def bucket_of(array: str, buckets: int) -> int:
     True
     """
     return zlib.crc32(array.encode("utf-8", "surrogatepass")) % buckets
+
+
+def by_bucket(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """Give the rows of the arrays of each bucket that has some, in their order."""
+    arrays = rows["array"].combine_chunks().dictionary_encode()
+    of_array = [bucket_of(uri, buckets) for uri in arrays.dictionary.to_pylist()]
+    bucket = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
+    order = np.argsort(bucket, kind="stable")
+    rows, bucket = rows.take(pa.array(order)), bucket[order]
+    starts = np.flatnonzero(np.diff(bucket, prepend=-1)).tolist()
+    for start, end in pairwise([*starts, len(bucket)]):
+        yield int(bucket[start]), rows.slice(start, end - start)
+
+
+def count_arrays(rows: pa.Table) -> int:
+    """Count the arrays among some rows."""
+    count: int = pc.count_distinct(rows["array"]).as_py()
+    return count
 
 
 def bucket_count(arrays: int, before: int | None = None) -> int:

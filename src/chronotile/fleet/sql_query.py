@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError, did_you_mean
 from chronotile.fleet.array_tables import SCHEMAS
+from chronotile.fleet.delta_store import renamed
 from chronotile.fleet.fleet_without_spark import make_tables
 
 if TYPE_CHECKING:
@@ -72,10 +73,7 @@ def query_fleet(
     with duckdb.connect(config=settings) as base:
         for name, table in tables.items():
             # `array` is a word of SQL; the tables of a fleet in Delta say `uri` too.
-            names = [
-                "uri" if one == "array" and name != ROWS else one for one in table.column_names
-            ]
-            base.register(name, table.rename_columns(names))
+            base.register(name, table if name == ROWS else renamed(table))
         try:
             return base.sql(query).to_arrow_table()
         except duckdb.Error as cause:

@@ -26,7 +26,6 @@ import hashlib
 import logging
 import operator
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -37,11 +36,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from chronotile.check.findings import UNREADABLE, error_words, finding
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.fleet.array_tables import BATCH_ROWS, ROW_TABLES, SCHEMAS, findings_table, twinned
-from chronotile.fleet.batch_plans import FORGET_MS, Plans, Record, Records, hashes, next_record
+from chronotile.fleet.batch_plans import FORGET_MS, Plans, Record, hashes, next_record
 from chronotile.fleet.change_table import changes_of, open_array_with_labels
-from chronotile.fleet.find_arrays import CONCURRENCY, find_arrays
+from chronotile.fleet.find_arrays import CONCURRENCY
 from chronotile.fleet.options import choose
-from chronotile.fleet.plan import search_wide
+from chronotile.fleet.plan import find_all
 from chronotile.fleet.read_share import array_tables, in_order, window_of
 from chronotile.fleet.shares import ListedArray, listed_places, packed
 from chronotile.fleet.unchanged_arrays import GRAIN_MS
@@ -51,13 +50,14 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
 from chronotile.rows.commit_changes import row_events
 from chronotile.storage.place import Entry, Names
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, open_store
 from chronotile.visibility.rules import overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from chronotile.fleet.batch_plans import Hashes, Index, Planned
+    from chronotile.fleet.batch_plans import Hashes, Index, Planned, Records
     from chronotile.fleet.options import Options
     from chronotile.log import Log
     from chronotile.storage.store import Store
@@ -103,12 +103,8 @@ class Watch:
             ArrayNotFoundError: A root does not exist.
             StorageError: A root cannot be listed.
         """
-        listed, storage = self._options.arrays is not None, self._options.storage_options
-        roots = self._options.uris() if listed else self._options.roots
-        fleet = find_arrays(
-            roots, storage, missing_ok=listed, known=self._known, flat=self._is_flat
-        )
-        found = search_wide(fleet, self._options, follow=True)
+        storage = self._options.storage_options
+        found = find_all(self._options, known=self._known, flat=self._is_flat)
         places = list(listed_places(found.rows.to_batches()))
         marks = {one.uri: _mark(one.entries) for one in places if one.entries is not None}
         uris = tuple(one.uri for one in places if one.entries is None)
@@ -118,7 +114,9 @@ class Watch:
         # Making a store takes longer than asking a disk whether the array is quiet.
         self._stores = {uri: self._stores.get(uri) or open_store(uri, storage) for uri in uris}
         stores = list(self._stores.values())
-        for store, known in zip(stores, self._all(stores), strict=True):
+        is_quick = all(store.traits.pace == "quick" for store in stores)
+        looks = ahead(self._one, stores, 1 if is_quick else CONCURRENCY)
+        for store, known in zip(stores, looks, strict=True):
             if isinstance(known, _KnownArray):
                 marks[store.uri] = known.mark
             else:
@@ -127,12 +125,6 @@ class Watch:
         if not problems:
             self._known = {uri: self._known[uri] for uri in uris}
         return StreamLook(marks=marks, problems=problems)
-
-    def _all(self, stores: list[Store]) -> list[_KnownArray | Exception]:
-        if all(store.traits.pace == "quick" for store in stores):
-            return [self._one(store) for store in stores]
-        with ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="chronotile-watch") as pool:
-            return list(pool.map(self._one, stores))
 
     def _one(self, store: Store) -> _KnownArray | Exception:
         try:
@@ -205,20 +197,6 @@ class ArrayPartition(InputPartition):
     arrays: tuple[Planned, ...]
 
 
-def read_arrays(partition: ArrayPartition, options: Options) -> Iterator[pa.Table]:
-    """Give the rows that are new in some arrays."""
-    assert options.state is not None
-    records = Records(options.state, options.storage)
-    planned = {one.array: one for one in partition.arrays}
-
-    def rows(place: ListedArray) -> pa.Table | None:
-        return _new_rows(planned[place.uri], partition.batch, records, options)
-
-    for _, table in in_order(rows, map(ListedArray, planned)):
-        if table is not None and len(table):
-            yield table
-
-
 def _new_rows(one: Planned, batch: int, records: Records, options: Options) -> pa.Table | None:
     if one.problem is not None:
         return _told(one, one.problem, options)
@@ -273,7 +251,7 @@ def _chosen(log: Log, rows: pa.Table, mask: np.ndarray, options: Options) -> pa.
         return chosen
     columns = options.row_columns
     names = set(chosen["name"].to_pylist())
-    told = changes_of(log, names, columns=columns) if names else ()
+    told = changes_of(log, names, columns) if names else ()
     return pa.concat_tables([(columns or ROW_TABLES["changes"]).empty_table(), *told])
 
 
@@ -288,9 +266,11 @@ def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
     window = window_of(log, options)
     tables = array_tables(log, options)
     if options.table == "commits":
-        uris = log.history.table.uris
-        inside = overlaps(uris.t1, uris.t2, *window)
-        return commit_hashes(log)[inside], tables.table("commits")
+        commits = log.history.table
+        inside = np.flatnonzero(overlaps(commits.uris.t1, commits.uris.t2, *window))
+        names = text_columns.names(commits, inside).to_pylist()
+        extensions = [EXTENSIONS[ext] for ext in commits.uris.ext[inside].tolist()]
+        return hashes(map(operator.add, names, extensions)), tables.table("commits")
     if options.table == "changes":
         names = [event.name for event in row_events(log, *window)]
         return hashes(names), pa.table({"name": pa.array(names, pa.string())})
@@ -298,17 +278,9 @@ def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
     if options.table == "findings":
         pairs = zip(table["code"].to_pylist(), table["path"].to_pylist(), strict=True)
         return hashes(f"{code} {path}" for code, path in pairs), table
-    extensions = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
+    by_kind = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
     named = zip(table["name"].to_pylist(), table["kind"].to_pylist(), strict=True)
-    return hashes(name + extensions[kind] for name, kind in named), table
-
-
-def commit_hashes(log: Log) -> Hashes:
-    """Give the hash of each commit record of a log, row by row."""
-    table = log.history.table
-    names = text_columns.names(table, np.arange(len(table))).to_pylist()
-    extensions = [EXTENSIONS[ext] for ext in table.uris.ext.tolist()]
-    return hashes(map(operator.add, names, extensions))
+    return hashes(name + by_kind[kind] for name, kind in named), table
 
 
 def _once(own: Hashes) -> np.ndarray:
@@ -443,10 +415,17 @@ class CommitStream(_Reader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of one partition."""
         assert isinstance(partition, ArrayPartition)
-        for table in read_arrays(partition, self.options):
-            # Fields of an array may be called as columns of ms are.
-            told = table if self.options.table == "changes" else twinned(table)
-            yield from choose(self.options, told).to_batches(BATCH_ROWS)
+        options, records = self.options, self._plans.records
+        planned = {one.array: one for one in partition.arrays}
+
+        def rows(place: ListedArray) -> pa.Table | None:
+            return _new_rows(planned[place.uri], partition.batch, records, options)
+
+        for _, table in in_order(rows, map(ListedArray, planned)):
+            if table is not None and len(table):
+                # Fields of an array may be called as columns of ms are.
+                told = table if options.table == "changes" else twinned(table)
+                yield from choose(options, told).to_batches(BATCH_ROWS)
 
     def _tell(self, problems: Mapping[str, str]) -> None:
         warnings = {place: f"{place} {why}" for place, why in problems.items()}

@@ -12,7 +12,7 @@ it is done. An item whose task has died is split, and its pieces run, and so on 
 cannot be split; that runs once more alone, and another item then takes its place. The job that has
 no item left to run after it commits for all of them.
 
-An error that the function raises is no death: the item is tried once more, and then the job ends.
+An error that the function raises is no death: it ends the job.
 """
 
 from __future__ import annotations
@@ -48,19 +48,15 @@ U = TypeVar("U")
 
 _POLL_S = {"quick": 0.2, "slow": 2.0}
 """Pace -> seconds between two looks at how many tasks are done; those at a bucket cost money."""
+KILLED = "each process that tried was killed, as where memory runs out"
+"""Why an item is given up whose task dies even alone."""
 FEW = 512
 """Arrays up to which starting processes takes longer than the work."""
-_ATTEMPTS = 2
-"""How often to try an item if the function raises."""
 # A task that dies leaves no traceback of Python. One that raises before it calls the function, as
 # without this package, leaves one, and so would every other task.
 _DIED = re.compile(r"Task (\d+) in stage [\d.]+ failed \d+ times?")
 _RAISED = "api.python.PythonException"
 _ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt): ")
-
-
-class HopelessError(ChronotileError):
-    """A task raised an error that no other try can mend: the job ends."""
 
 
 class TaskError(RuntimeError):
@@ -72,20 +68,6 @@ class Results(NamedTuple):
 
     store: Store
     folder: str
-    has_earlier: bool = False
-    """Whether the folder also has what earlier attempts returned."""
-
-    def with_earlier(self, values: list[Any]) -> Results:
-        """Leave what earlier attempts returned, for the end of the job."""
-        if values:
-            self.store.put_if_absent(f"{self.folder}/earlier", json.dumps(values).encode())
-        return self._replace(has_earlier=bool(values))
-
-    def earlier(self) -> list[Any]:
-        """Read that."""
-        path = f"{self.folder}/earlier"
-        values: list[Any] = json.loads(self.store.read(path)) if self.has_earlier else []
-        return values
 
     def new(self) -> Results:
         """Name a folder of its own."""
@@ -117,13 +99,6 @@ class _Death(NamedTuple):
 
     task: int
     cause: Exception
-
-
-class _Unit(NamedTuple):
-    """One item, and how often the function has raised on it."""
-
-    item: Any
-    tries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,40 +142,37 @@ def run_job(
     if spark is None or not items:
         return finish(_run_here(work, items, progress))
     done: list[Any] = []
-    groups = [[_Unit(item) for item in items]]
+    groups = [[*items]]
     while groups:
         group, own = groups.pop(), results.new()
         total = len(done) + len(group) + sum(map(len, groups))
         show = partial(_show, progress, len(done), total)
-        end = partial(_end, None if groups else finish, own.with_earlier(done))
-        ended, death = _attempt(spark, work, [unit.item for unit in group], end, show, own)
-        if ended is not None and ended["finished"]:
+        end = partial(_end, None if groups else finish, done)
+        ended, death = _attempt(spark, work, group, end, show, own)
+        if death is None and not groups:
             progress(total, total)
-            return ended["value"]
-        texts = own.read() if ended is None else dict(ended["texts"])
-        died = None if death is None or death.task in texts else death.task
-        left = [unit for n, unit in enumerate(group) if n not in texts and n != died]
-        for index, text in texts.items():
-            try:
-                done.append(answer_in(text))
-            except (ChronotileError, TaskError) as error:
-                if isinstance(error, HopelessError) or group[index].tries + 1 >= _ATTEMPTS:
-                    raise
-                left.append(group[index]._replace(tries=group[index].tries + 1))
+            return ended
+        if death is None:
+            done += ended
+            continue
+        texts = own.read()
+        done += map(answer_in, texts.values())
+        ran = {*texts, death.task}
+        left = [item for n, item in enumerate(group) if n not in ran]
         groups += [left] if left else []
-        if death is not None and died is not None:
+        if death.task not in texts:
             if care is None:
                 raise death.cause
-            groups.append(_in_place_of(group[died], care, alone=len(group) == 1))
+            groups.append(_in_place_of(group[death.task], care, alone=len(group) == 1))
     # The task that ran last had left its result when it died.
     return finish(done)
 
 
-def _in_place_of(unit: _Unit, care: Care[Any], *, alone: bool) -> list[_Unit]:
+def _in_place_of(item: T, care: Care[T], *, alone: bool) -> list[T]:
     """Give what to run in place of an item whose task died."""
-    if pieces := care.split(unit.item):
-        return [_Unit(piece) for piece in pieces]
-    return [_Unit(care.give_up(unit.item))] if alone else [unit]
+    if pieces := care.split(item):
+        return [*pieces]
+    return [care.give_up(item)] if alone else [item]
 
 
 def _run_here(
@@ -312,16 +284,11 @@ def _in_task(
 
 
 def _end(
-    finish: Callable[[list[Any]], Any] | None,
-    results: Results,
-    texts: list[tuple[int, str]],
-) -> dict[str, Any]:
-    """End the job, if nothing is left to do; else give what there is."""
-    documents = [json.loads(text) for _, text in texts]
-    if finish is None or any("error" in one for one in documents):
-        return {"finished": False, "texts": texts}
-    values = [*results.earlier(), *(one["value"] for one in documents)]
-    return {"finished": True, "value": finish(values)}
+    finish: Callable[[list[Any]], Any] | None, earlier: list[Any], texts: list[tuple[int, str]]
+) -> Any:
+    """End the job; give the results, if something is left to do."""
+    values = [answer_in(text) for _, text in texts]
+    return values if finish is None else finish([*earlier, *values])
 
 
 def _watch(results: Results, show: Callable[[int], None], over: threading.Event) -> None:

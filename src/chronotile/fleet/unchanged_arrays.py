@@ -32,8 +32,8 @@ GRAIN_MS = 3_000
 """A little more than the coarsest resolution of a file's time that is in use."""
 
 
-def listing_fingerprint(store: Store, listing: Listing, began_ms: int) -> str | None:
-    """Give a short text that changes with any name in a listing, and with any file that is read.
+def file_stamps(store: Store, listing: Listing, began_ms: int) -> dict[str, str] | None:
+    """Path of each file that is read -> its size and ETag; none if the listing tells them.
 
     In a bucket a listing tells sizes and ETags; on a disk this asks each file that is read for its
     size and time.
@@ -44,18 +44,8 @@ def listing_fingerprint(store: Store, listing: Listing, began_ms: int) -> str | 
         began_ms: When reading the array, or listing it, began.
 
     Returns:
-        The fingerprint; None if a file was written after that time, or so shortly before that a
-        second change would leave it with the same time.
-    """
-    stamps = file_stamps(store, listing, began_ms)
-    return None if stamps is None else fingerprint_of(listing, stamps)
-
-
-def file_stamps(store: Store, listing: Listing, began_ms: int) -> dict[str, str] | None:
-    """Path of each file that is read -> its size and ETag; none if the listing tells them.
-
-    Returns:
-        None if a file was written too late, as in `listing_fingerprint`.
+        The stamps; None if a file was written after that time, or so shortly before that a second
+        change would leave it with the same time.
     """
     stamps: dict[str, str] = {}
     for path in () if listing.stamps else listing.read_paths():
@@ -75,7 +65,7 @@ def stamp_of(entry: Entry) -> str:
 
 
 def fingerprint_of(listing: Listing, stamps: Mapping[str, str]) -> str:
-    """Give the fingerprint of a listing, and of files with these stamps."""
+    """Give a short text that changes with any name in a listing, and with any of these stamps."""
     digest = hashlib.blake2b(digest_size=16)
     for kind in fields(listing):
         names = getattr(listing, kind.name)
@@ -141,7 +131,9 @@ def is_unchanged(store: Store, noted: Noted, began_ms: int) -> bool:
         return True
     if noted.listing is None:
         return False
-    return listing_fingerprint(store, list_array(store), began_ms) == noted.listing
+    listing = list_array(store)
+    stamps = file_stamps(store, listing, began_ms)
+    return stamps is not None and fingerprint_of(listing, stamps) == noted.listing
 
 
 def _is_as_marked(store: Store, marks: dict[str, dict[str, object]]) -> bool:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from chronotile.conditions.tree import Compare
     from chronotile.log import Log
-    from chronotile.rows.engine import Range
     from chronotile.rows.snapshot import RowChange, Snapshot
 
 
@@ -56,7 +55,7 @@ class RemovedRows:
         """The Arrow schema of the rows."""
         return pa.schema([pa.field(f.name, shown_type(f)) for f in self.at.schema.fields])
 
-    def plays(self, ranges: Sequence[Range] = ()) -> Iterator[tuple[Play, npt.NDArray[np.intp]]]:
+    def plays(self) -> Iterator[tuple[Play, npt.NDArray[np.intp]]]:
         """Give cells as they are right before the change, and the rows that it hits."""
         # An update acts on the rows that were written before its own millisecond.
         end = self.change.t - self.change.is_update
@@ -64,7 +63,7 @@ class RemovedRows:
             return
         fields, wanted = self.at.schema.fields, AllOf(parts=self.wanted)
         acting = replace(self.at, end=end, changes=(*self.at.changes, self.change))
-        for cells in cell_source(acting).batches(fields, ranges):
+        for cells in cell_source(acting).batches(fields):
             play = Play(fields, cells).act_all(self.at.changes)
             rows = play.hit_by(self.change)
             rows = rows[play.asked(wanted)[rows]]
@@ -149,33 +148,33 @@ def row_events(log: Log, start: int = 0, end: int = MAX_TIMESTAMP) -> list[RowEv
     return sorted(chosen, key=lambda event: event.order)
 
 
-def commit_changes(log: Log, event: RowEvent, ranges: Sequence[Range] = ()) -> Iterator[pa.Table]:
-    """Read the changes of one event, somewhere or everywhere.
+def commit_changes(log: Log, event: RowEvent) -> Iterator[pa.Table]:
+    """Read the changes of one event.
 
     Raises:
         ReadError: Cells cannot be read.
     """
     at = snapshot(log, event.t)
-    for pairs in _pairs(at, event, ranges):
+    for pairs in _pairs(at, event):
         yield pairs_table(log.array, at.schema, pairs)
 
 
-def _pairs(at: Snapshot, event: RowEvent, ranges: Sequence[Range]) -> Iterator[Pairs]:
+def _pairs(at: Snapshot, event: RowEvent) -> Iterator[Pairs]:
     if at.schema.dense:
         for pairs in dense_pairs(at, max(event.t, 1) - 1):
             yield pairs.take(np.flatnonzero([name == event.name for name in pairs.commits]))
     elif event.write is not None:
-        yield from _written(at, event, ranges)
+        yield from _written(at, event)
     elif event.update:
-        yield from _changed(_removed(at, event.name, is_update=True), ranges)
+        yield from _changed(_removed(at, event.name, is_update=True))
     if event.delete:
-        yield from _changed(_removed(at, event.name, is_update=False), ranges)
+        yield from _changed(_removed(at, event.name, is_update=False))
 
 
-def _changed(removed: RemovedRows, ranges: Sequence[Range]) -> Iterator[Pairs]:
+def _changed(removed: RemovedRows) -> Iterator[Pairs]:
     """Compare the rows before and after a delete or an update."""
     change = removed.change
-    for play, rows in removed.plays(ranges):
+    for play, rows in removed.plays():
         before = play.cells(rows)
         play.act(0, change)
         count = len(rows)
@@ -184,7 +183,7 @@ def _changed(removed: RemovedRows, ranges: Sequence[Range]) -> Iterator[Pairs]:
         yield Pairs(before, np.ones(count, bool), play.cells(rows), there, names, times)
 
 
-def _written(at: Snapshot, event: RowEvent, ranges: Sequence[Range]) -> Iterator[Pairs]:
+def _written(at: Snapshot, event: RowEvent) -> Iterator[Pairs]:
     """Compare the rows of a write with those that were there before."""
     assert event.write is not None
     earlier = tuple(
@@ -193,7 +192,7 @@ def _written(at: Snapshot, event: RowEvent, ranges: Sequence[Range]) -> Iterator
         if change.t < event.t or (change.is_update and not change.is_written)
     )
     source = cell_source(replace(at, changes=()), rows=[event.write])
-    for cells in source.batches(at.schema.fields, ranges):
+    for cells in source.batches(at.schema.fields):
         count = len(cells)
         there, none = np.ones(count, bool), np.zeros(count, bool)
         names: list[str | None] = [event.name] * count

@@ -9,8 +9,9 @@ import pytest
 
 from chronotile.fleet import flat_listing
 from chronotile.fleet.find_arrays import find_arrays
-from chronotile.fleet.flat_listing import list_flat
 from chronotile.fleet.inventory import whole_arrays
+from chronotile.fleet.options import Options
+from chronotile.fleet.plan import search_flat
 from chronotile.fleet.shares import listed_places
 from chronotile.history.listing import LISTED, list_array
 from chronotile.storage import bucket
@@ -65,13 +66,13 @@ def test_a_flat_list_finds_what_a_walk_finds(seed: int, monkeypatch: pytest.Monk
     top = find_arrays(place, flat=True)
     (wide,) = top.wide
     assert top.uris == ()
-    found = [list_flat(part) for part in wide.divided(chance.choice([1, 4, 99]))]
-    left = find_arrays([uri for one in found for uri in one.left], missing_ok=True)
+    parts = wide.divided(chance.choice([1, 4, 99]))
+    found = [search_flat(part, Options()) for part in parts]
     rows = whole_arrays([one.rows for one in found])
     places = list(listed_places(rows.to_batches()))
     walked = find_arrays(place)
-    assert sorted([one.uri for one in places] + list(left.uris)) == list(walked.uris)
-    groups = {*left.groups, *(group for one in found for group in one.groups)}
+    assert sorted(one.uri for one in places) == list(walked.uris)
+    groups = {group for one in found for group in one.groups}
     assert groups >= {*walked.groups}, "those inside of arrays may be told as well"
     for one in places:
         live = open_store(one.uri)

@@ -135,6 +135,9 @@ def test_a_policy_that_makes_no_sense_is_refused_as_a_whole(
         read_policy(str(tmp_path / "policy.toml"))
 
 
+COMMITS = {"rule": [{"arrays": ["**"], "vacuum": "commits"}]}
+
+
 def test_which_arrays_are_due() -> None:
     now = 10_000_000
     findings = pa.table(
@@ -172,6 +175,8 @@ def test_which_arrays_are_due() -> None:
     assert due({"vacuum": "commits", "always": True}) == "abcef"
     assert due({"vacuum": "commits", "always": True, "quiet": "60ms"}) == "bce"
     assert due({"arrays": ["**/a"]}, {"vacuum": "commits"}) == "e"
+    assert due({"vacuum": "array-meta", "always": True}) == "abcef", "no finding asks for it"
+    assert arrays_due(policy_of(COMMITS), reading(findings[:0]), reading(arrays)) == []
 
 
 @pytest.fixture

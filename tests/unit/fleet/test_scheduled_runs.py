@@ -16,7 +16,7 @@ from chronotile import cli
 from chronotile.cli.pipeline import LINE_S, PipelineReport, ProgressLines
 from chronotile.errors import StorageError
 from chronotile.fleet import run_pipeline, session
-from chronotile.fleet.run_summary import METRICS, Ending, Summary, Totals, write_metrics
+from chronotile.fleet.run_summary import METRICS, Summary, Totals, write_metrics
 from chronotile.fleet.session import check_master
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ def summary(*findings: tuple[str, str, int]) -> Summary:
     totals = Totals(
         arrays=5,
         commits=40,
-        measured=5,
+        arrays_measured=5,
         bytes=900,
         findings=findings,
         worst=((9, NASTY),),
         engine_open_requests=517,
-        engine_requests_after=14,
+        engine_open_requests_after_maintenance=14,
         open_requests=73,
     )
     maintained = (("consolidate done", 2), ("vacuum refused", 1))
@@ -84,9 +84,9 @@ def test_the_severity_that_fails_a_run_is_chosen(severity: str, fail_on: str, st
 
 def test_metrics_are_in_the_format_of_prometheus(tmp_path: Path) -> None:
     file = tmp_path / "run.prom"
-    ending = Ending(out=NASTY, status=1, seconds=2.0, summary=summary(("info", "vac-absolute", 4)))
+    ended = (NASTY, 1, 2.0, summary(("info", "vac-absolute", 4)))
     for _ in range(2):
-        write_metrics(file, ending)
+        write_metrics(file, *ended)
     found = samples(file)
     assert {name for name, _ in found} == set(METRICS)
 
@@ -100,14 +100,14 @@ def test_metrics_are_in_the_format_of_prometheus(tmp_path: Path) -> None:
     assert value("bytes") == 900
     assert value("maintenance_arrays", command="consolidate", outcome="done") == 2
     assert value("run_success") == 1
-    write_metrics(file, Ending(out="o", status=3, seconds=1))
+    write_metrics(file, "o", 3, 1)
     failed = samples(file)
     assert [name for name, _ in failed] == list(METRICS)[:4]
     assert failed["chronotile_run_exit_status", frozenset({("out", "o")})] == 3
     assert [path.name for path in tmp_path.iterdir()] == ["run.prom"]
     with pytest.raises(StorageError, match="expected to write metrics"):
-        write_metrics(tmp_path / "no" / "folder", ending)
-    write_metrics(file, Ending(out="\ud800", status=0, seconds=1))
+        write_metrics(tmp_path / "no" / "folder", *ended)
+    write_metrics(file, "\ud800", 0, 1)
     assert {labels for _, labels in samples(file)} == {frozenset({("out", "?")})}
 
 

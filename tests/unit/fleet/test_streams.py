@@ -387,7 +387,7 @@ def test_the_state_of_an_earlier_version_is_refused(tmp_path: Path, maker: Fleet
     query.offset = {"seen": {}}
     with pytest.raises(ChronotileError, match="give the query a new checkpointLocation"):
         query.plan()
-    (tmp_path / "state").mkdir()
+    (tmp_path / "state").mkdir(exist_ok=True)
     (tmp_path / "state" / "1.json").write_text(json.dumps({"a": "AAAA"}))
     query.offset = {"batch": 0}
     with pytest.raises(ChronotileError, match="give a new folder"):
