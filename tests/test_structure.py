@@ -110,7 +110,7 @@ def test_only_the_store_knows_the_kind_of_storage() -> None:
             if isinstance(node, ast.Attribute):
                 assert node.attr not in doors, f"{path}:{node.lineno} asks for .{node.attr}"
             elif isinstance(node, ast.ImportFrom):
-                inside = {"disk", "disk_access", "bucket", "backend"}
+                inside = {"disk", "disk_files", "bucket", "backend"}
                 walls = {f"chronotile.storage.{module}" for module in inside}
                 assert node.module not in walls, f"{path}:{node.lineno} imports {node.module}"
 

@@ -31,7 +31,7 @@ from chronotile.cli import main
 from chronotile.errors import ChangedError
 from chronotile.format.commit_files import decode_vac
 from chronotile.format.timestamps import now_ms
-from chronotile.storage.disk_access import UnnamedFile
+from chronotile.storage.disk_files import UnnamedFile
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from chronotile.cli.options import (
 )
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
 from chronotile.format.timestamps import iso_time, time_text
-from chronotile.show.certificate import certificate_lines
+from chronotile.show.certificate_page import certificate_lines
 from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress
 
 if TYPE_CHECKING:
@@ -437,7 +437,7 @@ def is_clean(report: Report) -> bool:
 def write_certificate(done: Report | GroupReport, output: str, form: str) -> None:
     """Write the certificates of an erasure to a file."""
     from chronotile.format.documents import json_text
-    from chronotile.show.certificate import certificate_page
+    from chronotile.show.certificate_page import certificate_page
 
     held = [dict(one.certificate) for one in reports_of(done) if one.certificate]
     if form == ".html":

@@ -11,7 +11,7 @@ policy. `import chronotile` loads nothing of this, and only the modules marked *
     list_places, sql_query                     what is below a place, and questions about it
     options, shares, read_share                what a task reads, and how
     change_table*, data_source*                the data source
-    batch_plans, stream*                       the same as a stream
+    stream_state, stream*                      the same as a stream
     session*, surviving_tasks                  jobs that one bad array cannot end
     delta_store                                where the tables are, and how they are committed
     plan, unchanged_arrays, read_bucket, run_summary, run_pipeline      the pipeline

@@ -3,7 +3,7 @@
 In: options, and offsets from Spark. Out: every new row once, also one that is dated in the past,
 across restarts. `Watch` looks which arrays have changed, `CommitStream` chooses the next batch,
 tasks open its arrays, each once: the driver opens none. A task puts the record of its batch before
-it gives the rows (see `batch_plans`).
+it gives the rows (see `stream_state`).
 
 A commit is new if its name is new; a commit that moves from a file of its own into a `.con` is not.
 An array that cannot be read is left for a later batch. It is told in the driver's log, once for
@@ -36,13 +36,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from chronotile.check.findings import UNREADABLE, error_words, finding
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.fleet.array_tables import BATCH_ROWS, ROW_TABLES, SCHEMAS, findings_table, twinned
-from chronotile.fleet.batch_plans import FORGET_MS, Plans, Record, hashes, next_record
 from chronotile.fleet.change_table import changes_of, open_array_with_labels
 from chronotile.fleet.find_arrays import CONCURRENCY
 from chronotile.fleet.options import choose
 from chronotile.fleet.plan import find_all
 from chronotile.fleet.read_share import array_tables, in_order, window_of
 from chronotile.fleet.shares import ListedArray, listed_places, packed
+from chronotile.fleet.stream_state import FORGET_MS, Plans, Record, hashes, next_record
 from chronotile.fleet.unchanged_arrays import GRAIN_MS
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, ROOT_FILES, WRITES
 from chronotile.format.names import is_name
@@ -57,8 +57,8 @@ from chronotile.visibility.rules import overlaps
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from chronotile.fleet.batch_plans import Hashes, Index, Planned, Records
     from chronotile.fleet.options import Options
+    from chronotile.fleet.stream_state import Hashes, Index, Planned, Records
     from chronotile.log import Log
     from chronotile.storage.store import Store
 

@@ -24,7 +24,7 @@ The modules, in reading order:
     merge_process   the engine's merge, in a process of its own
     merge_aside     fragments merged away from their array, and proven
     every_fragment  all fragment folders, each read by itself without deletes
-    survey          every place that holds a match of a predicate, and the certificate
+    erase_survey    every place that holds a match of a predicate, and the certificate
     erase           the plan to erase the rows that match a predicate
     counted         deletes and updates that say how many rows they touch
     ways_back       restore and undelete: by commits alone, or with rows written again

@@ -66,12 +66,12 @@ from chronotile.format.names import format_name, new_name, parse_name, try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_footers import FooterFile, read_consolidated
 from chronotile.history.read_history import read_history
+from chronotile.rows.erase_survey import LINKED, copies, predicate_hash, survey, survey_group
 from chronotile.rows.every_fragment import other_cells_hidden
 from chronotile.rows.merge_aside import NothingLeftError, merge_aside
 from chronotile.rows.places import raw_value
 from chronotile.rows.scratch_arrays import FAR, stage_fragment
 from chronotile.rows.snapshot import Snapshot
-from chronotile.rows.survey import LINKED, copies, predicate_hash, survey, survey_group
 from chronotile.storage.store import MissingObjectError
 from chronotile.storage.transfer import ScratchFolder, sweep_scratch
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules
@@ -83,10 +83,10 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Report
     from chronotile.conditions.tree import Condition
     from chronotile.format.names import Name
+    from chronotile.rows.erase_survey import Survey
     from chronotile.rows.every_fragment import FragmentMatches
     from chronotile.rows.merge_aside import Merged
     from chronotile.rows.scratch_arrays import StagedFragment
-    from chronotile.rows.survey import Survey
     from chronotile.storage.store import Store
 
 MEMORY = 1 << 31

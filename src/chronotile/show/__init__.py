@@ -19,7 +19,7 @@ Modules, in reading order:
     row_formats      rows as CSV, JSON lines, Parquet and Arrow
     notebook         findings and tables that show themselves in a notebook
     page             one look for all pages: colours, header and footer, tables
-    certificate      what an erasure left, in lines and as a page that prints well
+    certificate_page what an erasure left, in lines and as a page that prints well
     axes             the time axis, and what all panels share
     picture          what the timeline of an array shows
     chart            the timeline of one array, drawn

@@ -12,7 +12,7 @@ In reading order:
     store          the one door: checks paths, calls hooks, and a backend
     backend        the base of a backend, and the traits of a storage
     disk           the backend of a local disk
-    disk_access    folders and new files of a disk, by descriptor
+    disk_files     folders and new, whole files of a disk, by descriptor
     bucket         the backend of S3, GCS, Azure, and of the memory of a process
     overlay        a store with other files, a known listing, or a memory
     transfer       files that get a second name in another place, or in a scratch folder

@@ -26,7 +26,7 @@ from chronotile.errors import (
     printable,
 )
 from chronotile.storage.backend import Backend, Traits
-from chronotile.storage.disk_access import LINK, OpenFolder, kind_of, unnamed_file
+from chronotile.storage.disk_files import LINK, OpenFolder, kind_of, unnamed_file
 from chronotile.storage.place import (
     LEFTOVER,
     OTHER_BYTES,

@@ -19,11 +19,11 @@ from support.fleets import FIRST_MS, FleetMaker, Template, make_template
 import chronotile as ct
 from chronotile import consolidate, vacuum
 from chronotile.errors import ChronotileError
-from chronotile.fleet import batch_plans as stream_plans
 from chronotile.fleet import stream as stream_watch
-from chronotile.fleet.batch_plans import FORGET_MS, Record, Records, hashes, next_record
+from chronotile.fleet import stream_state as stream_plans
 from chronotile.fleet.options import Options, read_options
 from chronotile.fleet.stream import CommitStream, Watch
+from chronotile.fleet.stream_state import FORGET_MS, Record, Records, hashes, next_record
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -587,8 +587,8 @@ def test_long_listing(disk: Store) -> None:
 def test_killed_inside_a_put(disk: Store, event: str, way: str) -> None:
     code = (
         "import os, sys; from chronotile.storage.store import open_store\n"
-        "from chronotile.storage import disk_access\n"
-        "disk_access._TMPFILE *= sys.argv[3] == 'unnamed'\n"
+        "from chronotile.storage import disk_files\n"
+        "disk_files._TMPFILE *= sys.argv[3] == 'unnamed'\n"
         "store = open_store(sys.argv[1])\n"
         "sys.addaudithook(lambda event, _: os._exit(9) if event == sys.argv[2] else None)\n"
         "store.put_if_absent('__meta/a', b'data' * 1000)\n"

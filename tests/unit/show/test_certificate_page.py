@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from support.accessibility import faint_texts, spoken
 
-from chronotile.show.certificate import certificate_lines, certificate_page
+from chronotile.show.certificate_page import certificate_lines, certificate_page
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chronotile.storage import disk_access
+from chronotile.storage import disk_files
 from chronotile.storage.disk import Disk
 from chronotile.storage.place import LEFTOVER, ObjectExistsError, Place
 from chronotile.storage.store import open_store
@@ -30,7 +30,7 @@ def names_seen(
 
     monkeypatch.setattr(os, "fsync", watched)
     if request.param == "named":
-        monkeypatch.setattr(disk_access, "_TMPFILE", 0)
+        monkeypatch.setattr(disk_files, "_TMPFILE", 0)
     return seen
 
 
@@ -41,7 +41,7 @@ def test_a_put_shows_nothing_before_it_is_whole(
     disk.put("__commits/a.wrt", b"whole")
     assert (tmp_path / "__commits" / "a.wrt").read_bytes() == b"whole"
     parts = {name for name in names_seen if LEFTOVER.fullmatch(name)}
-    assert bool(parts) is (disk_access._TMPFILE == 0), "a listing shows a file without a name"
+    assert bool(parts) is (disk_files._TMPFILE == 0), "a listing shows a file without a name"
     with pytest.raises(ObjectExistsError):
         disk.put("__commits/a.wrt", b"other")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.wrt"]
@@ -55,7 +55,7 @@ def test_an_exchange_leaves_one_file(tmp_path: pathlib.Path, names_seen: set[str
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a.ign"]
     assert (tmp_path / "__commits" / "a.ign").read_bytes() == b"new"
     parts = {name for name in names_seen if LEFTOVER.fullmatch(name)}
-    assert bool(parts) is (disk_access._TMPFILE == 0)
+    assert bool(parts) is (disk_files._TMPFILE == 0)
 
 
 def test_a_put_that_fails_leaves_nothing(tmp_path: pathlib.Path, names_seen: set[str]) -> None:
@@ -64,7 +64,7 @@ def test_a_put_that_fails_leaves_nothing(tmp_path: pathlib.Path, names_seen: set
 
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
-        with pytest.raises(OSError), disk_access.unnamed_file(folder, (broken() for _ in "1")):  # noqa: PT011 - any of the disk's
+        with pytest.raises(OSError), disk_files.unnamed_file(folder, (broken() for _ in "1")):  # noqa: PT011 - any of the disk's
             pytest.fail("a file that was not written was given out")
     finally:
         os.close(folder)
