@@ -108,10 +108,14 @@ def freeze(root: str, out: str) -> dict[str, Any]:
                 file.write(str(os.getpid()))
         except FileExistsError:
             return run_task(task)
+        # On a busy machine Spark kills the frozen executor before the run is published, and the
+        # kernel hangs up on its children: this one is to wake up all the same.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         while not release.exists():
             time.sleep(0.02)
         done = run_task(task)
         late.write_text("\n".join(f"{one.table}/{one.path}" for one in done.files))
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         return done
 
     replace_run_task(hold_first)
