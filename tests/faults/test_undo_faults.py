@@ -68,6 +68,18 @@ def key(array: EngineArray, value: int) -> None:
         there.meta["k"] = value
 
 
+def add_b(array: EngineArray) -> None:
+    time.sleep(0.002)
+    evolution = tiledb.ArraySchemaEvolution(array.ctx)
+    evolution.add_attribute(tiledb.Attr("b", dtype=np.int32))
+    evolution.array_evolve(array.uri)
+
+
+def has_b(array: EngineArray, at: int) -> bool:
+    with tiledb.open(array.uri, timestamp=at, ctx=array.ctx) as there:
+        return bool(there.schema.has_attr("b"))
+
+
 def test_a_killed_undo_that_is_run_again_takes_nothing_older_back(
     killed: Crasher, tmp_path: Path
 ) -> None:
@@ -252,6 +264,65 @@ def test_a_killed_undo_below_later_writes_brings_the_schema_of_before_back(
             assert at > 4
             return
     raise AssertionError("it never ended")
+
+
+def test_a_killed_undo_hides_each_schema_that_later_writes_use(
+    killed: Crasher, tmp_path: Path
+) -> None:
+    """Once the first of two schemas was hidden, the next run passed the second over."""
+    attrs = [tiledb.Attr(name, dtype=np.int32) for name in ("a", "b")]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    then = now_ms()
+    array.write_raw(then, x=[1], a=[1], b=[1])
+    time.sleep(0.002)
+    array.evolve(drop="b")
+    restored = opened(array).restore(then).operation or ""
+    array.write_raw(now_ms(), x=[2], a=[2], b=[2])
+    staging = EngineArray(tmp_path / "staging").create(attrs=attrs)
+    staging.write_raw(now_ms(), x=[3], a=[3], b=[3])
+    opened(array).publish(staging.uri)
+    time.sleep(0.002)
+    array.write_raw(now_ms(), x=[4], a=[4], b=[4])
+    opened(array).undo()
+    files = read_all(array.folder)
+    assert array.answer() == ((1, 1, 1), (2, 2, 2), (4, 4, 4))
+    for at in range(1, 40):
+        place = OnDisk(tmp_path / str(at))
+        place.reset(files)
+        there = place.array
+        died, _ = killed.run("undo {}", there.uri, die_at=at)
+        if states(there)[restored] != "undone" or "begun" in states(there).values():
+            opened(there).undo()
+        assert there.answer() == ((1, 1), (2, 2), (4, 4)), f"killed at {at}"
+        if not died:
+            assert at > 4
+            return
+    raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_an_evolution_counts_that_says_the_same_as_a_restore_that_is_undone(
+    tmp_path: Path, dense: bool
+) -> None:
+    """A later restore, undone first, lay between: the evolution was taken for a part of a write."""
+    array = EngineArray(tmp_path / "array").create(sparse=not dense)
+    array.write(now_ms(), {1: 1})
+    add_b(array)
+    with_b = now_ms()
+    time.sleep(0.002)
+    array.evolve(drop="b")
+    without_b = now_ms()
+    opened(array).restore(with_b)
+    restored = now_ms()
+    opened(array).restore(without_b)
+    add_b(array)
+    assert [has_b(array, at) for at in (without_b, restored, now_ms())] == [False, True, True]
+    opened(array).undo()
+    assert [has_b(array, at) for at in (without_b, restored, now_ms())] == [False, True, True]
+    undo = opened(array).undo()
+    assert [has_b(array, at) for at in (without_b, restored, now_ms())] == [False, False, True]
+    opened(array).undo(undo)
+    assert [has_b(array, at) for at in (without_b, restored, now_ms())] == [False, True, True]
 
 
 def test_a_change_comes_and_goes_any_number_of_times(made: EngineArray) -> None:

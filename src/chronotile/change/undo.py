@@ -50,7 +50,7 @@ from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chronotile.change.operations import Operation
     from chronotile.history.read_history import History, SchemaFile
@@ -263,7 +263,7 @@ def plan_inverse(
         _refuse_gone_lists(store, inverse)
     else:
         history = read_history(store, key=key)
-        keep, schemas = _schemas_in_use(store, history, record)
+        keep, schemas = _schemas_in_use(store, history, record, begun)
         inverse = _Inverse(store, record, begun, keep)
         steps = inverse.steps()
         if _lost(store, history, record, inverse):
@@ -468,9 +468,13 @@ def _cons_of_others(record: ChangeRecord, inverse: _Inverse) -> frozenset[str]:
 
 
 def _schemas_in_use(
-    store: Store, history: History, record: ChangeRecord
+    store: Store, history: History, record: ChangeRecord, begun: ChangeRecord | None
 ) -> tuple[frozenset[str], tuple[Step, ...]]:
     """Find the schemas that a change put and that later writes use: their files stay.
+
+    From an evolution of the engine on, its schema counts, even if it says the same as one that
+    goes: whoever evolved the array asked for it. A file that a change of ours put later, such as a
+    publication, says only what the array's schema was; so it does not count.
 
     Returns:
         Their paths; and the steps that bring the schema of before back all the same: a file that
@@ -479,9 +483,7 @@ def _schemas_in_use(
     Raises:
         RefusedError: A delete since names a field that the schema of before lacks (F8).
     """
-    puts = {str(step.get("path")) for step in record.steps if step.get("op") == "put"}
-    names = {path.removeprefix(f"{SCHEMA}/") for path in puts if path.startswith(f"{SCHEMA}/")}
-    names = {name for name in names if "/" not in name}
+    names = _put_schemas(record)
     if not names:
         return frozenset(), ()
     table, rules = history.table, Rules(history)
@@ -496,7 +498,10 @@ def _schemas_in_use(
     files = {one.text: one for one in history.schemas}
     content = {text: store.read(one.path) for text, one in files.items()}
     says = {text: _said(one, content[text], history.key) for text, one in files.items()}
-    steps, texts = [], list(files)  # in order of time
+    ours = _schemas_of_ours(store)
+    # In order of time. What an undo that was broken off has put is planned once more.
+    again = frozenset() if begun is None else _put_schemas(begun) - names
+    steps, texts = [], [text for text in files if text not in again]
     # No window sees a file that has another one of the same moment behind it.
     behind = {a for a, b in pairwise(texts) if a.rpartition("_")[0] == b.rpartition("_")[0]}
     for name in sorted(names & files.keys()):
@@ -505,14 +510,32 @@ def _schemas_in_use(
         if not before or says[name] == says[before[-1]]:
             continue
         _refuse_unknown_fields(store, rules, record, files[before[-1]])
-        # Later files that say the same came with writes: the engine goes by the last one.
+        # Later files of ours that say the same came with writes: the engine goes by the last one.
         after = [text for text in texts[at:] if text not in names and text not in behind]
-        differs = [says[text] != says[name] for text in after]
+        differs = [text not in ours or says[text] != says[name] for text in after]
         kept = {name} & used | set(after[: (*differs, True).index(True)])
         reason = f"the schema of {before[-1]} again"
         data = content[before[-1]]
         steps += [put(f"{SCHEMA}/{_name_behind(one)}", data, reason) for one in sorted(kept)]
     return frozenset(f"{SCHEMA}/{name}" for name in names & used), tuple(steps)
+
+
+def _schema_names(paths: Iterable[str]) -> frozenset[str]:
+    """Name the schemas among files."""
+    names = (path.removeprefix(f"{SCHEMA}/") for path in paths if path.startswith(f"{SCHEMA}/"))
+    return frozenset(name for name in names if "/" not in name)
+
+
+def _put_schemas(record: ChangeRecord) -> frozenset[str]:
+    """Name the schemas that a change put."""
+    return _schema_names(str(s.get("path")) for s in record.steps if s.get("op") == "put")
+
+
+def _schemas_of_ours(store: Store) -> frozenset[str]:
+    """Name the schemas that changes of ours put; of a copy nobody knows who made it."""
+    told = operations.tell_operations(store)
+    made = (one["put"] for one in told if one["command"] not in operations.COPIES)
+    return _schema_names(path for paths in made for path in paths)
 
 
 def _said(file: SchemaFile, data: bytes, key: bytes | None) -> tuple[object, ...]:
