@@ -291,13 +291,18 @@ def test_an_empty_folder_of_a_killed_change_goes(
     raise AssertionError("it was never killed")
 
 
+@pytest.mark.parametrize("duplicates", [False, True])
 def test_a_killed_apply_of_an_update_that_was_applied_is_taken_back(
-    killed: Crasher, tmp_path: Path
+    killed: Crasher, tmp_path: Path, duplicates: bool
 ) -> None:
-    """Another update takes the place of the one that goes (F14)."""
+    """Another update takes the place of the one that goes (F14).
+
+    With duplicates, a delete of the same name comes too, which no fragment has applied.
+    """
     for at in range(1, 30):
-        array = EngineArray(tmp_path / str(at)).create()
+        array = EngineArray(tmp_path / str(at)).create(duplicates=duplicates)
         array.write(10, {1: 1, 2: 2, 3: 3})
+        array.write(20, {5: 5})
         update = opened(array).update("a == 3", ["a=7"], experimental=True)
         array.consolidate("fragments")
         before = seen(array)
@@ -310,6 +315,22 @@ def test_a_killed_apply_of_an_update_that_was_applied_is_taken_back(
         if not died:
             return
     raise AssertionError("it never ended")
+
+
+def test_an_apply_whose_delete_was_applied_is_final(tmp_path: Path) -> None:
+    """Where duplicates are allowed, its rows and the delete of the old ones have one name."""
+    for turn in range(6):  # which of the two was looked at was left to chance
+        array = EngineArray(tmp_path / str(turn)).create(duplicates=True)
+        array.write(10, {1: 1, 2: 2, 3: 3})
+        array.write(20, {5: 5})
+        opened(array).update("a == 3", ["a=7"], at=30, experimental=True)
+        applied = opened(array).apply()
+        array.consolidate("fragments", (0, 20))
+        before = seen(array)
+        with pytest.raises(RefusedError, match="which has applied __30_30_"):
+            opened(array).undo()
+        assert seen(array) == before
+        assert states(array)[applied.operation or ""] == "done"
 
 
 def test_a_killed_restore_that_writes_rows_leaves_nothing(killed: Crasher, tmp_path: Path) -> None:
