@@ -325,7 +325,7 @@ def test_apply_keeps_the_values_of_an_attribute_that_was_dropped_and_comes_back(
     if back_first:
         array.evolve(add=b, at=base + 5)
     before = rows_of(read_rows(array.uri, end=base + 9))
-    assert ct.open(array.uri).apply().rows == {"rewritten": 2}
+    assert ct.apply_updates(array.uri).rows == {"rewritten": 2}
     assert rows_of(read_rows(array.uri, end=base + 9)) == before
     if not back_first:
         array.evolve(add=b, at=base + 5)

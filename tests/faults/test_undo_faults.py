@@ -254,6 +254,34 @@ def test_a_killed_undo_below_later_writes_brings_the_schema_of_before_back(
     raise AssertionError("it never ended")
 
 
+def test_an_undo_that_is_undone_leaves_later_evolutions_alone(tmp_path: Path) -> None:
+    """One of them said the same as the schema that the undo had brought back."""
+    array = EngineArray(tmp_path / "array").create()
+    b = tiledb.Attr("b", dtype=np.int32)
+    then = now_ms()
+    array.write(then, {1: 1})
+    time.sleep(0.002)
+    array.evolve(add=b)
+    restored = opened(array).restore(then).operation
+    array.write(now_ms(), {2: 2})  # it uses the restored schema, whose file stays
+    ends = [then, now_ms()]
+    for change in ({"add": b}, {"drop": "b"}):
+        time.sleep(0.002)
+        ends.append(now_ms())
+        array.evolve(**change, at=ends[-1])
+    windows = [(0, end) for end in ends]
+    before = array.answers(windows)
+    undo = opened(array).undo().operation
+    undone = array.answers(windows)
+    assert undone == before | {windows[1]: before[windows[2]]}
+    for _ in range(2):
+        redo = opened(array).undo(undo).operation
+        assert array.answers(windows) == before
+        undo = opened(array).undo(restored).operation
+        assert array.answers(windows) == undone
+        assert redo != undo
+
+
 def test_a_change_comes_and_goes_any_number_of_times(made: EngineArray) -> None:
     made.delete(30, "a >= 3")
     handle = opened(made)

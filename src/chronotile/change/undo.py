@@ -496,7 +496,7 @@ def _schemas_in_use(
     files = {one.text: one for one in history.schemas}
     content = {text: store.read(one.path) for text, one in files.items()}
     says = {text: _said(one, content[text], history.key) for text, one in files.items()}
-    steps, texts = [], list(files)  # in order of time
+    steps, texts, ours = [], list(files), _schemas_put(store)  # the files in order of time
     # No window sees a file that has another one of the same moment behind it.
     behind = {a for a, b in pairwise(texts) if a.rpartition("_")[0] == b.rpartition("_")[0]}
     for name in sorted(names & files.keys()):
@@ -505,14 +505,25 @@ def _schemas_in_use(
         if not before or says[name] == says[before[-1]]:
             continue
         _refuse_unknown_fields(store, rules, record, files[before[-1]])
-        # Later files that say the same came with writes: the engine goes by the last one.
+        # Later files that say the same came with publications: the engine goes by the last one.
+        # An evolution by the engine says what its author asked for.
         after = [text for text in texts[at:] if text not in names and text not in behind]
-        differs = [says[text] != says[name] for text in after]
+        differs = [text not in ours or says[text] != says[name] for text in after]
         kept = {name} & used | set(after[: (*differs, True).index(True)])
         reason = f"the schema of {before[-1]} again"
         data = content[before[-1]]
         steps += [put(f"{SCHEMA}/{_name_behind(one)}", data, reason) for one in sorted(kept)]
     return frozenset(f"{SCHEMA}/{name}" for name in names & used), tuple(steps)
+
+
+def _schemas_put(store: Store) -> set[str]:
+    """Name the schema files that changes of ours have put, also those that were undone."""
+    paths = set()
+    for one in operations.list_operations(store):
+        with suppress(MissingObjectError):  # its state has just changed
+            steps = read_record(store, one).steps
+            paths |= {str(step.get("path")) for step in steps if step.get("op") == "put"}
+    return {path.removeprefix(f"{SCHEMA}/") for path in paths if path.startswith(f"{SCHEMA}/")}
 
 
 def _said(file: SchemaFile, data: bytes, key: bytes | None) -> tuple[object, ...]:
