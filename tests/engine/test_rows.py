@@ -25,6 +25,7 @@ from chronotile.conditions import update_values
 from chronotile.errors import ChronotileError, PredicateError
 from chronotile.fleet.change_table import change_shares, read_changes
 from chronotile.fleet.options import read_options
+from chronotile.format.timestamps import now_ms
 from chronotile.rows import engine_cells
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.read_rows import NOTES
@@ -301,6 +302,45 @@ def test_rows_written_in_the_millisecond_of_an_update_survive_a_merge(tmp_path: 
     array.vacuum("fragments")
     assert array.answer() == ()
     assert rows_of(read_rows(array.uri)) == [{"x": 1, "a": 7}, {"x": 2, "a": 1}]
+
+
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("fields", ["ab", "abc"])
+@pytest.mark.parametrize("back_first", [False, True])
+def test_apply_keeps_the_values_of_an_attribute_that_was_dropped_and_comes_back(
+    tmp_path: Path, duplicates: bool, fields: str, back_first: bool
+) -> None:
+    """The engine shows the values of old fragments again, whichever rows an update has set."""
+    b = tiledb.Attr("b", dtype=np.int32, fill=-1)
+    attrs = [tiledb.Attr("a", dtype=np.int32), b, tiledb.Attr("c", dtype=np.int32, fill=-3)]
+    array = EngineArray(tmp_path / "array")
+    array.create(attrs=attrs[: len(fields)], duplicates=duplicates)
+    base = now_ms() + 10
+    columns = {name: np.array([5, 6], np.int32) for name in fields}
+    array.write_columns(base + 1, [1, 2], columns)
+    array.evolve(drop="b", at=base + 2)
+    del columns["b"]
+    array.write_columns(base + 3, [3, 4], columns)
+    array.commit(base + 4, "a == 5", a=7)
+    if back_first:
+        array.evolve(add=b, at=base + 5)
+    before = rows_of(read_rows(array.uri, end=base + 9))
+    assert ct.apply_updates(array.uri).rows == {"rewritten": 2}
+    assert rows_of(read_rows(array.uri, end=base + 9)) == before
+    if not back_first:
+        array.evolve(add=b, at=base + 5)
+    rows = {1: (7, 5), 2: (6, 6), 3: (7, -1), 4: (6, -1)}
+    others = {1: 5, 2: 6, 3: 5, 4: 6}
+    wanted = [
+        {"x": x, "a": a, "b": b} | ({"c": others[x]} if "c" in fields else {})
+        for x, (a, b) in rows.items()
+    ]
+    with tiledb.open(array.uri, timestamp=base + 9, ctx=array.ctx) as opened:
+        found = opened[:]
+    engine = [
+        dict(zip(found, map(int, row), strict=True)) for row in zip(*found.values(), strict=True)
+    ]
+    assert sorted(engine, key=lambda row: row["x"]) == wanted
 
 
 def cells_of(batches: list[engine_cells.Cells]) -> list[tuple[Any, ...]]:

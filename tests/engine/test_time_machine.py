@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -168,6 +169,26 @@ def test_just_the_rows_of_a_delete_are_written_again(
     )
     ct.undo(array.uri)
     assert array.answers((*windows, NOW)) == before
+
+
+def test_rows_written_again_keep_the_values_of_a_dropped_attribute(tmp_path: pathlib.Path) -> None:
+    """The engine shows them once the attribute is added again."""
+    attrs = [tiledb.Attr(name, dtype=np.int32) for name in "ab"]
+    array = EngineArray(tmp_path / "array").create(attrs=attrs)
+    for at in (10, 11):
+        value = np.array([at, at + 10], np.int32)
+        array.write_columns(at, [at, at + 10], {"a": value, "b": value})
+    array.delete(20, "a == 20")
+    array.consolidate("fragments")
+    array.vacuum("fragments")
+    time.sleep(0.002)
+    array.evolve(drop="b")
+    report = ct.undelete(array.uri, delete_at(array, 20))
+    assert report.rows == {"restored": 1}
+    assert any("TileDB writes 1 row again" in note for note in report.notes)
+    time.sleep(0.002)
+    array.evolve(add=attrs[1])
+    assert array.answer(*NOW) == tuple((x, x, x) for x in (10, 11, 20, 21))
 
 
 def test_cells_with_times_of_their_own_cannot_move(array: EngineArray) -> None:

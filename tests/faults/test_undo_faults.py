@@ -325,6 +325,34 @@ def test_an_evolution_counts_that_says_the_same_as_a_restore_that_is_undone(
     assert [has_b(array, at) for at in (without_b, restored, now_ms())] == [False, True, True]
 
 
+def test_an_undo_that_is_undone_leaves_later_evolutions_alone(tmp_path: Path) -> None:
+    """One of them said the same as the schema that the undo had brought back."""
+    array = EngineArray(tmp_path / "array").create()
+    b = tiledb.Attr("b", dtype=np.int32)
+    then = now_ms()
+    array.write(then, {1: 1})
+    time.sleep(0.002)
+    array.evolve(add=b)
+    restored = opened(array).restore(then).operation
+    array.write(now_ms(), {2: 2})  # it uses the restored schema, whose file stays
+    ends = [then, now_ms()]
+    for change in ({"add": b}, {"drop": "b"}):
+        time.sleep(0.002)
+        ends.append(now_ms())
+        array.evolve(**change, at=ends[-1])
+    windows = [(0, end) for end in ends]
+    before = array.answers(windows)
+    undo = opened(array).undo().operation
+    undone = array.answers(windows)
+    assert undone == before | {windows[1]: before[windows[2]]}
+    for _ in range(2):
+        redo = opened(array).undo(undo).operation
+        assert array.answers(windows) == before
+        undo = opened(array).undo(restored).operation
+        assert array.answers(windows) == undone
+        assert redo != undo
+
+
 def test_a_change_comes_and_goes_any_number_of_times(made: EngineArray) -> None:
     made.delete(30, "a >= 3")
     handle = opened(made)
@@ -362,13 +390,18 @@ def test_an_empty_folder_of_a_killed_change_goes(
     raise AssertionError("it was never killed")
 
 
+@pytest.mark.parametrize("duplicates", [False, True])
 def test_a_killed_apply_of_an_update_that_was_applied_is_taken_back(
-    killed: Crasher, tmp_path: Path
+    killed: Crasher, tmp_path: Path, duplicates: bool
 ) -> None:
-    """Another update takes the place of the one that goes (F14)."""
+    """Another update takes the place of the one that goes (F14).
+
+    With duplicates, a delete of the same name comes too, which no fragment has applied.
+    """
     for at in range(1, 30):
-        array = EngineArray(tmp_path / str(at)).create()
+        array = EngineArray(tmp_path / str(at)).create(duplicates=duplicates)
         array.write(10, {1: 1, 2: 2, 3: 3})
+        array.write(20, {5: 5})
         update = opened(array).update("a == 3", ["a=7"], experimental=True)
         array.consolidate("fragments")
         before = seen(array)
@@ -381,6 +414,22 @@ def test_a_killed_apply_of_an_update_that_was_applied_is_taken_back(
         if not died:
             return
     raise AssertionError("it never ended")
+
+
+def test_an_apply_whose_delete_was_applied_is_final(tmp_path: Path) -> None:
+    """Where duplicates are allowed, its rows and the delete of the old ones have one name."""
+    for turn in range(6):  # which of the two was looked at was left to chance
+        array = EngineArray(tmp_path / str(turn)).create(duplicates=True)
+        array.write(10, {1: 1, 2: 2, 3: 3})
+        array.write(20, {5: 5})
+        opened(array).update("a == 3", ["a=7"], at=30, experimental=True)
+        applied = opened(array).apply()
+        array.consolidate("fragments", (0, 20))
+        before = seen(array)
+        with pytest.raises(RefusedError, match="which has applied __30_30_"):
+            opened(array).undo()
+        assert seen(array) == before
+        assert states(array)[applied.operation or ""] == "done"
 
 
 def test_a_killed_restore_that_writes_rows_leaves_nothing(killed: Crasher, tmp_path: Path) -> None:

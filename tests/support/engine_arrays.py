@@ -124,9 +124,15 @@ class EngineArray:
         """A delete through the C interface, which takes more; with values, an update."""
         commits.delete_or_update(self.uri, self.settings, at, where, values)
 
-    def evolve(self, *, drop: str) -> None:
+    def evolve(self, *, drop: str = "", add: Any = None, at: int | None = None) -> None:
+        """Drop an attribute, or add one; now, or at a moment."""
         evolution = tiledb.ArraySchemaEvolution(self.ctx)
-        evolution.drop_attribute(drop)
+        if drop:
+            evolution.drop_attribute(drop)
+        if add is not None:
+            evolution.add_attribute(add)
+        if at is not None:
+            evolution.timestamp(at)
         evolution.array_evolve(self.uri)
 
     def _config(self, **more: str) -> Any:

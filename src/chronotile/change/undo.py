@@ -511,6 +511,7 @@ def _schemas_in_use(
             continue
         _refuse_unknown_fields(store, rules, record, files[before[-1]])
         # Later files of ours that say the same came with writes: the engine goes by the last one.
+        # An evolution by the engine says what its author asked for.
         after = [text for text in texts[at:] if text not in names and text not in behind]
         differs = [text not in ours or says[text] != says[name] for text in after]
         kept = {name} & used | set(after[: (*differs, True).index(True)])
@@ -643,33 +644,36 @@ class _Judge:
         """Refuse if the change's own commits have been merged into others since."""
         if not self.record.added:
             return
-        names = {commit_name(uri).text: uri for uri in self.record.added}
         for vacuum in self.history.vacuums:
-            if vacuum.path not in self.puts and not names.keys().isdisjoint(vacuum.targets):
+            if vacuum.path not in self.puts and not self.added.isdisjoint(vacuum.targets):
                 problem = f"found {vacuum.name.text}, which was merged from what it added"
                 raise self._refused(f"{problem}: {FINAL}")
-        writes = [name for name, uri in names.items() if uri.endswith(WRITES)]
+        writes = {commit_name(uri).text for uri in self.record.added if uri.endswith(WRITES)}
         taken = {path.rpartition("/")[2] for path in self.inverse.taken}
-        gone = [name for name in writes if name not in self.there | taken]
+        gone = sorted(writes - self.there - taken)
         # A change that was broken off may not have come so far.
         if gone and self.inverse.has_steps and self.record.document.get("state") != "begun":
             raise self._refused(f"found {gone[0]} gone, which it added: {FINAL}")
-        tiles = {name for name, uri in names.items() if not uri.endswith(WRITES)}
+        others = {uri for uri in self.record.added if not uri.endswith(WRITES)}
         # A repair puts deletes that match no row for those that a fragment has applied (F14).
         if self.record.command != "repair":
-            self._refuse_applied(tiles)
+            self._refuse_applied({uri.rpartition("/")[2] for uri in others})
 
-    def _refuse_applied(self, deletes: set[str]) -> None:
-        if not deletes:
+    def _refuse_applied(self, files: set[str]) -> None:
+        """Refuse if a fragment has applied a delete or update that the change put.
+
+        Where duplicates are allowed, an `apply` puts a delete under the name of its update.
+        """
+        if not files:
             return
         table = self.history.table
         names = [table.name(row) for row in self.rules.fragment_rows[~self.rules.missing].tolist()]
+        deletes = {file.removesuffix(".del") for file in files}  # as fragments note them
         reader = FooterReader(self.store, self.history)
         for name, stored in reader.read(names, applied=True):
-            applied = getattr(stored, "applied", None) or ()
-            found = deletes.intersection(text.removesuffix(".upd") for text in applied)
+            found = deletes.intersection(getattr(stored, "applied", None) or ())
             if found:
-                problem = f"found {name}, which has applied {min(found)}"
+                problem = f"found {name}, which has applied {min(found).removesuffix('.upd')}"
                 raise self._refused(f"{problem}: {FINAL}")
 
     def _refuse_merged_metadata(self) -> None:

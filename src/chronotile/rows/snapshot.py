@@ -12,6 +12,7 @@ updates have been applied shows the same.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,11 +27,11 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.engine import require_engine
-from chronotile.visibility.rules import schema_at
+from chronotile.visibility.rules import is_later, schema_at
 from chronotile.visibility.view import Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History, SchemaFile
@@ -48,7 +49,7 @@ class RowChange:
     values: tuple[UpdateValue, ...] | None
     """The values that an update sets; None for a delete."""
     lacks: frozenset[str] = frozenset()
-    """The fields that the rows of an update lack: those that were added after it (F15)."""
+    """The fields that the rows of an update lack: those that were first added after it (F15)."""
     is_written: bool = False
     """Whether the rows of an update are there already: a run of `apply` is at it, or broke off."""
 
@@ -156,12 +157,52 @@ def schema_of_rows(history: History, *updates: RowChange) -> SchemaFile | None:
     """Return the schema that the rows of updates of one moment are written with.
 
     This is the one in force at that time; if it lacks a field which an update names, the newest
-    that has all of them.
+    that has all of them. It may have fields that were dropped before: see `with_dropped_fields`.
     """
     at_its_time = schema_at(history, updates[0].t)
     candidates = (at_its_time, *reversed(history.schemas))
     named = fields_needed(updates)
-    return next((item for item in candidates if item and _has(item, named)), at_its_time)
+    fitting = next((item for item in candidates if item and _has(item, named)), at_its_time)
+    return None if fitting is None else with_dropped_fields(history, fitting, updates[0].t)
+
+
+def with_dropped_fields(history: History, item: SchemaFile, moment: int) -> SchemaFile:
+    """Return a schema that has the fields of another, and those that were dropped before a moment.
+
+    The engine keeps the values of a dropped attribute, and shows them once an attribute of that
+    name is added again. Rows that are written with the returned schema keep them too. It has no
+    field that was first added after the moment (F15). If no such schema is there, return the same.
+    """
+    if item.schema is None:
+        return item
+    known = [(one, one.schema) for one in history.schemas if one.schema is not None]
+    kinds = {
+        (field.name, field.datatype, field.cell_val_num, field.nullable)
+        for _, schema in known
+        for field in schema.attributes
+    }
+    of_one_kind = {name for name, count in Counter(kind[0] for kind in kinds).items() if count == 1}
+    earlier = {
+        field.name
+        for one, schema in known
+        if not is_later(one, moment)
+        for field in schema.attributes
+    }
+    wider = [one for one in known if _is_wider(one[1], item.schema, of_one_kind & earlier)]
+    # Of several, the newest has the fill values that are in force.
+    return max([(item, item.schema), *reversed(wider)], key=lambda one: len(one[1].attributes))[0]
+
+
+def _is_wider(schema: Schema, other: Schema, names: Collection[str]) -> bool:
+    """Tell whether a schema is another one with more attributes, all of them of some names."""
+    more = {*schema.attributes} - {*other.attributes}
+    files = other.enumeration_files
+    same = replace(schema, attributes=other.attributes, enumeration_files=files, file=other.file)
+    return (
+        {*other.attributes} <= {*schema.attributes}
+        and (same, same.in_use) == (other, other.in_use)
+        and all(field.name in names for field in more)
+    )
 
 
 def fields_needed(changes: Iterable[RowChange]) -> set[str]:

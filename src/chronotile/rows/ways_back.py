@@ -54,6 +54,7 @@ from chronotile.rows.snapshot import (
     open_with_enumerations,
     schema_in_force,
     snapshot,
+    with_dropped_fields,
 )
 from chronotile.storage.store import put_compared
 
@@ -173,7 +174,9 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
         raise RefusedError(store.uri, f"{problem}, found {moment}")
     if (done := plan_done(store, name)) is not None:
         return done
-    at_end = snapshot(log, last_time(log))
+    end = last_time(log)
+    schema_file = with_dropped_fields(log.history, schema_in_force(log, end), end)
+    at_end = snapshot(log, end, schema_file)
     parts = list(_removed_alone(at_end, name))
     count = sum(len(columns[0]) for columns in parts)
     if not count:
