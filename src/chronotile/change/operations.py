@@ -46,6 +46,8 @@ _LONGEST = 1 << 28
 
 OPERATIONS = f"{OWN}/operations"
 QUARANTINE = f"{OWN}/quarantine"
+SCRATCH = f"{OWN}/scratch"
+"""Where fragments are merged, of an array on a disk."""
 
 State: TypeAlias = Literal["begun", "done", "failed", "undone", "final"]
 _LATER = {state: rank for rank, state in enumerate(("begun", "failed", "done", "undone", "final"))}

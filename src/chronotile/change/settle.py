@@ -26,6 +26,7 @@ from chronotile.change.undo import is_whole_folder, plan_inverse, read_record, s
 from chronotile.check.findings import RefusedError
 from chronotile.format.timestamps import time_text
 from chronotile.storage.store import MissingObjectError
+from chronotile.storage.transfer import sweep_scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +74,7 @@ def _what(operation: Operation) -> str:
 def settle(
     store: Store, key: bytes | None, *, exclusive: bool, dry_run: bool = False
 ) -> tuple[Settled, ...]:
-    """Finish or take back what changes that were broken off have left.
+    """Finish or take back what changes that were broken off have left, and sweep their scratch.
 
     Args:
         store: The array, or the group.
@@ -85,6 +86,8 @@ def settle(
         RefusedError: Another change is under way.
     """
     found = []
+    if store.local_path is not None and not dry_run:
+        sweep_scratch(str(store.local_path / operations.SCRATCH))
     for operation, document in broken_off(store, exclusive=exclusive and not dry_run):
         if "members" in document:
             continue  # `dataset` settles what was done to a whole group

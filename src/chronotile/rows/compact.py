@@ -45,6 +45,7 @@ from chronotile.change.compact_batches import (
 )
 from chronotile.change.kept_windows import Keep, doubtful, kept_windows
 from chronotile.change.operations import (
+    SCRATCH,
     find_other,
     list_operations,
     may_be_running,
@@ -70,7 +71,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.fragment_metadata import decode_metadata
 from chronotile.format.fragment_size import axis_of
-from chronotile.format.kinds import COMMITS, FRAGMENTS, OWN, TILES
+from chronotile.format.kinds import COMMITS, FRAGMENTS, TILES
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, new_name, parse_name, try_parse
 from chronotile.format.timestamps import duration_ms, now_ms, time_text
 from chronotile.history.fragment_facts import read_facts
@@ -101,8 +102,6 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
 R = TypeVar("R", bound="Report | GroupReport")
-SCRATCH = f"{OWN}/scratch"
-"""Where merges are done, of an array on a disk."""
 _LEAST_MEMORY = 300_000_000
 _MOST_SPANS = 5
 """Batches whose times a note tells."""
