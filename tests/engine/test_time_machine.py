@@ -314,7 +314,9 @@ def test_what_an_undo_refuses(array: EngineArray) -> None:
     assert ct.undo(array.uri, dry_run=True).steps
     done = ct.undo(array.uri)
     assert done.undoes == restored.operation
-    with pytest.raises(RefusedError, match="nothing to undo"):
+    redo = f"chronotile undo {array.uri} {done.operation}"
+    undone = rf"\(restore {restored.operation}\) is undone already; to redo it: {redo}$"
+    with pytest.raises(RefusedError, match=undone):
         ct.undo(array.uri)
     with pytest.raises(RefusedError, match="expected a change that stands"):
         ct.undo(array.uri, restored)
