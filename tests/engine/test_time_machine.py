@@ -82,8 +82,8 @@ def test_a_restore_tells_what_goes_out_of_sight_and_comes_back(tmp_path: pathlib
     merged = next(row for row in facts.values() if row["t1"] != row["t2"])
     first = next(row for row in facts.values() if row["t2"] == 10)
     notes = ct.restore(array.uri, 10, dry_run=True).notes
-    assert f"hidden: 1 fragment with 4 cells and {merged['bytes']:,} bytes" in notes
-    assert f"visible again: 1 fragment with 2 cells and {first['bytes']:,} bytes" in notes
+    assert f"hides 1 fragment with 4 cells and {merged['bytes']:,} bytes" in notes
+    assert f"shows again 1 fragment with 2 cells and {first['bytes']:,} bytes" in notes
 
 
 def test_the_rows_of_a_delete_come_back(array: EngineArray, tmp_path: pathlib.Path) -> None:

@@ -85,7 +85,7 @@ from chronotile.format.commit_files import (
     later_name,
     write_uri,
 )
-from chronotile.format.kinds import COMMITS, FRAGMENTS
+from chronotile.format.kinds import COMMITS, FRAGMENTS, META, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse, version_of
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.prefetch import ahead
@@ -293,6 +293,8 @@ def vac_name(replay: Replay, version: int, *, dense: bool) -> str:
 
 _LONGEST_WAIT_MS = 10_000
 _VACUUMED = "the array is being vacuumed"
+_CONTENT = {SCHEMA: "schema", META: "metadata"}
+"""Folder -> a word for what is in it."""
 
 
 def copy_step(source: Store, target: Store, folder: str, name: str) -> Step:
@@ -585,8 +587,9 @@ class Late:
             raise ChangedError(store.uri, f"{problem}; the rows are as before")
         notes = []
         if self.others and not is_ahead:
-            what = " and ".join(self.others)
-            notes.append(f"for a moment readers saw the new rows with the old {what}")
+            what = " and ".join(_CONTENT.get(folder, folder) for folder in self.others)
+            words = "for a moment readers saw the restored rows with the"
+            notes.append(f"{words} {what} that the array had until then")
         for file in sorted(listed - self.known):
             name = try_parse(file.rpartition(".")[0])
             if self.wiped is not None and name is not None and name.t2 <= self.wiped:

@@ -163,11 +163,10 @@ class Call:
                     # The array has changed already: no report undoes that.
                     say(f"chronotile: the report could not be kept: {error}")
             if done.can_be_undone and self.how["record"]:
-                again = f"{shell_word(self.place.uri)} {done.operation}"
-                if done.command != "undo":
-                    say(f"to undo: chronotile undo {shell_word(self.place.uri)}")
-                elif done.operation is not None:
-                    say(f"to redo what it undid: chronotile undo {again}")
+                id_ = "" if done.operation is None else f" {done.operation}"
+                what = "to undo" if done.command != "undo" else "to redo what it undid"
+                if id_ or done.command != "undo":
+                    say(f"{what}: chronotile undo {shell_word(self.place.uri)}{id_}")
         return status
 
     def ask(self, change: Callable[..., Report | GroupReport], *given: Any, **options: Any) -> int:

@@ -74,8 +74,9 @@ def test_delete(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
     assert "delete where a < 15" in out
     assert len(array.answer()) == 2
     (record,) = (array.folder / "__chronotile" / "operations").iterdir()
-    assert json.loads(record.read_text())["command"] == "delete"
-    assert f"to undo: chronotile undo {array.uri}" in err
+    document = json.loads(record.read_text())
+    assert document["command"] == "delete"
+    assert f"to undo: chronotile undo {array.uri} {document['id']}\n" in err
     assert run(capsys, "delete", array.uri, "--where", "b < 15")[0] == 2
 
 
