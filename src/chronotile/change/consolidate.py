@@ -221,7 +221,8 @@ def _notes(table: CommitTable, *, updates: bool) -> Iterable[str]:
     kept = int(np.count_nonzero(loose & (table.uris.ext == UPD)))
     if kept and not updates:
         stay = "stays" if kept == 1 else "stay"
-        yield f"{count_text(kept, 'update')} {stay} loose: the engine cannot read one inside a .con"
+        updated = count_text(kept, "update")
+        yield f"{updated} {stay} loose: TileDB does not see an update inside a .con"
     elif kept:
         where = "is in the .con" if kept == 1 else "are in the .con"
         yield f"{count_text(kept, 'update')} {where}, unseen by the engine"

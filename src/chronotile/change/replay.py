@@ -73,7 +73,7 @@ from chronotile.change.sound_array import write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
 from chronotile.conditions.delete import matches_every_row
-from chronotile.errors import ChangedError
+from chronotile.errors import ChangedError, shell_word
 from chronotile.format import commit_files, tiles
 from chronotile.format.commit_files import (
     commit_name,
@@ -228,7 +228,8 @@ class _Transition:
         if self.wanted.updates:
             found = self.wanted.updates[0].name.text
             problem = f"expected no update in force, found {found}, which cannot be replayed"
-            raise UnreachableError(past.history.array, f"{problem}; chronotile apply makes it real")
+            hint = f"to write its rows first: chronotile apply {shell_word(past.history.array)}"
+            raise UnreachableError(past.history.array, f"{problem}; {hint}")
         parts = [(part.name.t1, 0, part) for part in self.wanted.parts]
         start = parts[0][0]
         deletes = [(item.name.t1, 1, item) for item in self.wanted.deletes]
