@@ -57,7 +57,7 @@ _ROWS_BACK = (
     "chronotile rows {array} --removed-by {name} lists what it took; "
     "chronotile undelete {array} {name} brings that back"
 )
-TAKEN_OUT = f"to leave it out, so that the rows that it hid become visible again: {_REPAIR}"
+TAKEN_OUT = f"to leave out only this commit, which shows the rows again that it hid: {_REPAIR}"
 """The hint on a delete or update that cannot be read."""
 KEEP_OR_DROP = (
     "to keep its rows: chronotile repair {array} --commit-orphans; "
