@@ -87,7 +87,9 @@ def replicate_tree(
         ArrayNotFoundError: The source has neither an array nor a group.
     """
     if there.place.is_below(here.place) or here.place.is_below(there.place):
-        problem = "expected two places apart from each other, found one inside of the other"
+        problem = "source and target are the same place"
+        if there.uri != here.uri:
+            problem = "expected two places apart from each other, found one inside of the other"
         raise RefusedError(there.uri, problem)
     places, misnamed = _places(here, there)
     due = [place for place in places if not _is_unchanged(here, there, place)]
