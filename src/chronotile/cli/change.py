@@ -614,9 +614,16 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
     Nothing is destroyed: undo puts the files back. Exits with 1 if a finding is left that cannot be
     repaired.
     """
-    if manifest is None:
-        return call.show(call.place.repair(**options, **call.how))
-    return call.show(call.place.undo(manifest, **call.how))
+    if manifest is not None:
+        return call.show(call.place.undo(manifest, **call.how))
+    done = call.place.repair(**options, **call.how)
+    status = call.show(done)
+    if not (done.has_steps or done.findings or call.how["member"] or call.as_json):
+        left = sum(item.severity != "info" for item in call.place.check())
+        if left:
+            found = f"check finds {count_text(left, 'problem')} that repair leaves alone"
+            say(f"{found}: chronotile check {shell_word(call.place.uri)}")
+    return status
 
 
 @command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")
@@ -876,12 +883,12 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
     table = plain_table("id", "time", "command", "state", "author", "why and what")
     undone = undone_by(found)
     for one in found:
-        words = [f'"{one["message"]}"'] if one["message"] else []
+        words = [f"undid {one['undoes']}"] if one["undoes"] else []
+        words += [f'"{one["message"]}"'] if one["message"] else []
         words += [f"{count_text(count, 'row')} {what}" for what, count in one["rows"].items()]
         words += [f"{_counted(one['put'])} put"] if one["put"] else []
         words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
         words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
-        words += [f"undid {one['undoes']}"] if one["undoes"] else []
         words += [one["array"]] if "array" in one else []
         state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
