@@ -195,7 +195,7 @@ def test_a_dry_run_says_it_all_and_changes_nothing(tmp_path: Path) -> None:
     assert report.losses[0].startswith(
         "this cannot be undone: it erases 4 rows in 3 fragment folders"
     )
-    assert "the tag load holds rows that match: its window loses them" in report.notes
+    assert "the window of the tag load loses the rows that match" in report.notes
     assert report.rows == {"erased": 4}
     each = [(one["role"], one["cells"], one["matches"]) for one in report.to_dict()["fragments"]]
     assert sorted(each) == [("committed", 1, 1), ("committed", 3, 1), ("committed", 4, 2)]
@@ -523,13 +523,13 @@ def test_copies_are_named_by_their_records_and_strange_files_are_searched(tmp_pa
     assert any(str(tmp_path / "replica") in note for note in planned.notes)
     found = array.erase(WHERE).certificate
     places = {(one["what"], one["where"]) for one in found["not_looked_at"]}
-    assert {("clone", str(tmp_path / "clone")), ("replicate", str(tmp_path / "replica"))} <= places
+    assert {("clone", str(tmp_path / "clone")), ("replica", str(tmp_path / "replica"))} <= places
     assert ("file", f"__fragments/{name}.bak") in places
     still = {one["where"].rpartition("/")[0] for one in found["still_named"]}
     assert still == {"", f"__fragments/{name}.bak"}
     # The copies know where they come from.
     replica = opened(str(tmp_path / "replica")).erase(WHERE).certificate
-    assert ("replicate", uri) in {(one["what"], one["where"]) for one in replica["not_looked_at"]}
+    assert ("original", uri) in {(one["what"], one["where"]) for one in replica["not_looked_at"]}
 
 
 def test_an_orphan_without_metadata_goes_if_its_bytes_tell(tmp_path: Path) -> None:

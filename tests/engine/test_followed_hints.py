@@ -445,6 +445,8 @@ def test_what_a_change_names_takes_it_back(
     assert array.answer(metadata=True) != before
     line = undo_line(done.err)
     assert line is not None
+    operation = ct.open(array.uri).operations().to_pylist()[0]["id"]
+    assert line == f"to undo: chronotile undo {array.uri} {operation}"
     assert follow(line) == [["undo", array.uri]]
     assert array.answer(metadata=True) == before
     assert main(["undo", array.uri]) == 1, "and there is nothing more to take back"

@@ -347,7 +347,9 @@ def _stopped() -> None:
 
 def test_places_inside_of_each_other_are_refused(tmp_path: Path) -> None:
     source, _ = pair(tmp_path)
-    for target in (source.uri, f"{source.uri}/copy", str(tmp_path)):
+    with pytest.raises(RefusedError, match="source and target are the same place"):
+        ct.replicate(source.uri, source.uri)
+    for target in (f"{source.uri}/copy", str(tmp_path)):
         with pytest.raises(RefusedError, match="apart from each other"):
             ct.replicate(source.uri, target)
 

@@ -105,5 +105,7 @@ def test_a_restore_says_what_an_open_could_see(
     for way in WAYS:
         array, moment = evolved(tmp_path / way, way)
         notes = ct.restore(array.uri, moment).notes
-        mixed = any("readers saw the new rows with the old __schema and __meta" in n for n in notes)
+        mixed = any(
+            "rows with the schema and metadata that the array had until then" in n for n in notes
+        )
         assert mixed == (way != "hide"), notes

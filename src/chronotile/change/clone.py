@@ -90,7 +90,9 @@ def clone(
         UnreachableError: A merged fragment holds more than the window sees, and what it was merged
             from is gone.
     """
-    if there.uri == here.uri or there.uri.startswith(f"{here.uri}/"):
+    if there.uri == here.uri:
+        raise RefusedError(there.uri, "source and target are the same place")
+    if there.uri.startswith(f"{here.uri}/"):
         raise RefusedError(there.uri, "expected a place outside of the source, found one inside")
     history = read_history(here, key=key)
     first = moment_in(here, history, start)

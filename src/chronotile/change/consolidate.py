@@ -43,7 +43,7 @@ from chronotile.change.sound_array import array_version, sealing_key, sound_hist
 from chronotile.check.engine_open_cost import FIRST_BY_NAME, consolidated_fragments, open_cost
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import NEWER
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, shell_word
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     ConRecord,
@@ -129,7 +129,7 @@ def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
     """Plan a `.con` with every effective commit, unless one is just that."""
     table = history.table
     rows = wanted_rows(table, updates=updates)
-    notes = tuple(_notes(table, updates=updates))
+    notes = tuple(_notes(table, updates=updates, array=history.array))
     if not len(rows):
         return CommitsPlan(notes=notes)
     t1, t2 = int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max())
@@ -216,12 +216,20 @@ class RemovedMeanwhile:
         return Seen(steps=(put(path, encode_lines(lines), reason, may_vanish=True),))
 
 
-def _notes(table: CommitTable, *, updates: bool) -> Iterable[str]:
+def _notes(table: CommitTable, *, updates: bool, array: str) -> Iterable[str]:
     loose = table.loose
+    rows = np.flatnonzero(~loose & (table.uris.ext == UPD)).tolist()
+    if unseen := len({*map(table.uri, rows)}):
+        them, its = ("is", "its") if unseen == 1 else ("are", "their")
+        stay = (
+            f"{count_text(unseen, 'update')} {them} in a .con, where TileDB does not see an update"
+        )
+        yield f"{stay}; to write {its} rows: chronotile apply {shell_word(array)}"
     kept = int(np.count_nonzero(loose & (table.uris.ext == UPD)))
     if kept and not updates:
         stay = "stays" if kept == 1 else "stay"
-        yield f"{count_text(kept, 'update')} {stay} loose: the engine cannot read one inside a .con"
+        updated = count_text(kept, "update")
+        yield f"{updated} {stay} loose: TileDB does not see an update inside a .con"
     elif kept:
         where = "is in the .con" if kept == 1 else "are in the .con"
         yield f"{count_text(kept, 'update')} {where}, unseen by the engine"

@@ -63,7 +63,7 @@ def plan_delete(
     removed = also_removes(stored, target.schema)
     text = to_text(predicate, target.schema)
     if removed and not allow_null_loss:
-        problem = f"this delete also removes the {'; the '.join(removed)}; nothing was changed"
+        problem = f"TileDB would also delete the {'; the '.join(removed)}; nothing was changed"
         raise RefusedError(store.uri, f"{problem}; to delete them too, add --allow-null-loss")
     older = target.older_rows(stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
@@ -85,9 +85,9 @@ def plan_update(
     """Plan an update commit; see `Handle.update`."""
     effect = "TileDB treats an update as a delete: it hides the rows and sets no value"
     if not experimental:
-        hint = f"and chronotile apply {shell_word(store.uri)} then writes the rows"
-        problem = f"{effect}; nothing was changed; --experimental writes it all the same, {hint}"
-        raise RefusedError(store.uri, problem)
+        hint = "to write it all the same, add --experimental; then, to write the rows: "
+        hint += f"chronotile apply {shell_word(store.uri)}"
+        raise RefusedError(store.uri, f"{effect}; nothing was changed; {hint}")
     target = _Target(store, key, at, any_time=any_time)
     predicate = parse_predicate(where, target.schema)
     stored = target.checked(predicate)

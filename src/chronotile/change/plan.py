@@ -358,7 +358,8 @@ class Report:
                 [step for step in steps if step.fragment_files is None],
             )
             word = f"{would} {op}" if self.dry_run else done
-            parts += [f"{word} {_counted(own)}" for own in kinds if own]
+            where = " to the quarantine" if op == "move" else ""
+            parts += [f"{word} {_counted(own)}{where}" for own in kinds if own]
         if self.findings:
             parts.append(f"{count_text(len(self.findings), 'finding')} not repaired")
         return ", ".join(parts) or "nothing to do"

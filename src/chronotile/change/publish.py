@@ -147,6 +147,8 @@ class Load:
             raise damaged(source.uri, tuple(wrong))
         state = Past(source, rules).now()
         refuse_newer(source.uri, state.parts)
+        names = [part.name.text for part in state.parts]
+        self._take_schemas(source, history, names)  # first: deletes do not matter if these differ
         _refuse_conditions(source, rules, state)
         for part in state.parts:
             if not part.folder.startswith(f"{FRAGMENTS}/"):
@@ -156,7 +158,6 @@ class Load:
                 problem = f"expected every fragment once, found {part.name.text} twice"
                 raise RefusedError(source.uri, problem)
             self.staged[part.name.text] = _Staged(source, part)
-        self._take_schemas(source, history, [part.name.text for part in state.parts])
 
     def _take_schemas(self, source: Store, history: History, names: list[str]) -> None:
         files: set[str] = set()
@@ -168,8 +169,7 @@ class Load:
         for file in sorted(files):
             path = f"{SCHEMA}/{file}"
             if self._content(source, history, path) != self.wanted:
-                problem = f"expected the schema of {self.store.uri}, found another in {file}"
-                raise RefusedError(source.uri, problem)
+                raise RefusedError(source.uri, self._other_schema(history, path))
             if file not in there:
                 self._refuse_other_past(source, file)
                 schema = next(item.schema for item in history.schemas if item.path == path)
@@ -179,6 +179,20 @@ class Load:
                         reason = "labels of the staged fragments"
                         self.puts[where] = put(where, source.read(where), reason)
                 self.puts[path] = put(path, source.read(path), "the schema of staged fragments")
+
+    def _other_schema(self, history: History, path: str) -> str:
+        """Say that a schema of a staging array is not that of the target, and how they differ."""
+        latest = schema_at(self.history, MAX_TIMESTAMP)
+        theirs = next((item.schema for item in history.schemas if item.path == path), None)
+        ours = None if latest is None else latest.schema
+        names = [
+            [] if one is None else [field.name for field in one.fields] for one in (theirs, ours)
+        ]
+        detail = f"see {path}"
+        if names[0] != names[1]:
+            here, there = map(", ".join, names)
+            detail = f"its fields are {here}; those of the target are {there}"
+        return f"its schema is not that of {self.store.uri}; nothing was changed; {detail}"
 
     def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
         """Give the content of a schema without the names of its file and of its enumerations.
@@ -436,23 +450,25 @@ def _refuse_conditions(source: Store, rules: Rules, state: PastState) -> None:
         RefusedError: A delete or an update is in force, or a fragment still keeps deleted cells.
     """
     place, texts = shell_word(source.uri), _texts(rules)
-    purge = f"chronotile compact {place} --purge --quiet 0s"
-    purge += f" && chronotile vacuum {place} --deletes --orphan-age 0s"
+    for_good = "nothing was changed; to remove the deleted rows for good, which cannot be undone"
+    purge = f"once they are 10 minutes old: chronotile compact {place} --purge; "
+    purge += f"then, once the delete is 24 hours old: chronotile vacuum {place} --deletes"
     for item in state.updates:
-        problem = f"the update {item.name.text} is in force, and would change rows of the target"
-        raise RefusedError(source.uri, f"{problem}; to write its rows: chronotile apply {place}")
+        problem = f"the update {item.name.text} is in force, and would hide rows of the target"
+        hint = f"nothing was changed; to write its rows: chronotile apply {place}"
+        raise RefusedError(source.uri, f"{problem}; {hint}")
     for item in state.deletes:
-        problem = f"the delete {item.name.text} is in force, and would hit rows of the target"
-        hint = f"to take the deleted rows out: {purge}"
+        problem = f"the delete {item.name.text} is in force, and would hide rows of the target"
+        hint = f"{for_good}, {purge}"
         if len(state.parts) == 1 and state.parts[0].name.t2 <= item.name.t1:
             # One fragment is not merged; every cell in it that matches is deleted.
             where = shell_word(texts[item.name.text])
-            hint = f"to take the deleted rows out: chronotile erase {place} --where {where}"
+            hint = f"{for_good}: chronotile erase {place} --where {where}"
         raise RefusedError(source.uri, f"{problem}; {hint}")
     for part in state.parts:
         if part.keeps_deleted:
             problem = f"the fragment {part.name.text} keeps rows that {part.applied[0]} deleted"
-            raise RefusedError(source.uri, f"{problem}; to take them out: {purge}")
+            raise RefusedError(source.uri, f"{problem}; {for_good}, {purge}")
 
 
 def _texts(rules: Rules) -> dict[str, str]:

@@ -422,7 +422,10 @@ class Mender:
 
     def _drop(self, uri: str, reason: str) -> None:
         self.dropped[uri] = reason
-        self.mending.notes.append(f"{uri} is taken out: the rows that it hid become visible again")
+        kind = "update" if uri.endswith(".upd") else "delete"
+        name = uri.rpartition("/")[2].rpartition(".")[0]
+        note = f"the {kind} {name} is left out: the rows that it hid become visible again"
+        self.mending.notes.append(note)
         if self._is_loose(uri):
             self.mending.moves[uri] = reason
 
@@ -588,7 +591,7 @@ class Mender:
         reasons = [f"{item.code}: {item.message}" for item in self.damage if item.path == path]
         reasons += [why for uri, why in self.dropped.items() if self._is_in_con(uri)]
         reasons += [f"{uri} has another content" for uri in self.swapped if self._is_in_con(uri)]
-        self.mending.moves[path] = f"mended: {[*reasons, 'a record that cannot be read'][0]}"
+        self.mending.moves[path] = f"replaced: {[*reasons, 'a record that cannot be read'][0]}"
 
 
 def _opens(tile: bytes, key: bytes | None) -> bool:
@@ -703,7 +706,7 @@ class FragmentMender:
             back, away = ", ".join(there), ", ".join(gone)
             note = f"the rows of {path} that {back} holds are back; those of {away} are lost"
         else:
-            note = f"the rows written {times} ({path}) are lost: no copy exists"
+            note = f"the rows written {times} ({path}) are lost: this array holds no copy"
         self.mending.notes.append(note)
 
     def _leave(self, health: Health | None) -> None:

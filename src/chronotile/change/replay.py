@@ -73,7 +73,7 @@ from chronotile.change.sound_array import write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
 from chronotile.conditions.delete import matches_every_row
-from chronotile.errors import ChangedError
+from chronotile.errors import ChangedError, shell_word
 from chronotile.format import commit_files, tiles
 from chronotile.format.commit_files import (
     commit_name,
@@ -85,7 +85,7 @@ from chronotile.format.commit_files import (
     later_name,
     write_uri,
 )
-from chronotile.format.kinds import COMMITS, FRAGMENTS
+from chronotile.format.kinds import COMMITS, FRAGMENTS, META, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse, version_of
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.prefetch import ahead
@@ -228,7 +228,8 @@ class _Transition:
         if self.wanted.updates:
             found = self.wanted.updates[0].name.text
             problem = f"expected no update in force, found {found}, which cannot be replayed"
-            raise UnreachableError(past.history.array, f"{problem}; chronotile apply makes it real")
+            hint = f"to write its rows first: chronotile apply {shell_word(past.history.array)}"
+            raise UnreachableError(past.history.array, f"{problem}; {hint}")
         parts = [(part.name.t1, 0, part) for part in self.wanted.parts]
         start = parts[0][0]
         deletes = [(item.name.t1, 1, item) for item in self.wanted.deletes]
@@ -293,6 +294,8 @@ def vac_name(replay: Replay, version: int, *, dense: bool) -> str:
 
 _LONGEST_WAIT_MS = 10_000
 _VACUUMED = "the array is being vacuumed"
+_CONTENT = {SCHEMA: "schema", META: "metadata"}
+"""Folder -> a word for what is in it."""
 
 
 def copy_step(source: Store, target: Store, folder: str, name: str) -> Step:
@@ -585,8 +588,9 @@ class Late:
             raise ChangedError(store.uri, f"{problem}; the rows are as before")
         notes = []
         if self.others and not is_ahead:
-            what = " and ".join(self.others)
-            notes.append(f"for a moment readers saw the new rows with the old {what}")
+            what = " and ".join(_CONTENT.get(folder, folder) for folder in self.others)
+            words = "for a moment readers saw the restored rows with the"
+            notes.append(f"{words} {what} that the array had until then")
         for file in sorted(listed - self.known):
             name = try_parse(file.rpartition(".")[0])
             if self.wiped is not None and name is not None and name.t2 <= self.wiped:

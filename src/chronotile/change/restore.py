@@ -178,8 +178,8 @@ class VisibleChange:
 
     def _notes(self, showing: Showing, words: str) -> Iterator[str]:
         replay = self.replay
-        until = "" if replay.first == replay.last else f", whole from {replay.last} on"
-        yield f"from {replay.first} ({time_text(replay.first)}) on {words}{until}"
+        part = f"; from {replay.first} on it shows a part of that" * (replay.first != replay.last)
+        yield f"from {replay.last} ({time_text(replay.last)}) on {words}{part}"
         if replay.deletes:
             when = f"{replay.first} ({time_text(replay.first)})"
             yield (
@@ -188,24 +188,34 @@ class VisibleChange:
             )
         gone, back = self._out_and_back()
         if gone:
-            yield f"hidden: {_measured(gone)}"
+            yield f"hides {_measured(gone)}"
         if back:
-            yield f"visible again: {_measured(back)}"
+            yield f"shows again {_measured(back)}"
         for name in replay.undone:
-            yield f"{name} no longer hides a row"
+            if name not in words:
+                yield f"{name} no longer hides a row"
         if replay.again:
             size = sum(step.size or 0 for step in showing.copies)
             kind = "links" if self.store.traits.has_links else "copies"
             again = count_text(len(replay.again), "fragment")
-            yield f"{again} committed again: {kind} of {size:,} bytes"
+            yield f"commits {again} again: {kind} of {size:,} bytes"
         if replay.first > now_ms() and (replay.deletes or replay.again):
             yield f"what others write until {replay.first} may be hidden then"
         if replay.hidden and not replay.deletes:
-            yield (
-                "do not vacuum with TileDB yet: it removes the hidden fragments for good, from "
-                "earlier windows too; until then chronotile undo "
-                f"{shell_word(self.store.uri)} takes this back"
-            )
+            yield vacuum_note(len(replay.hidden))
+
+
+def vacuum_note(hidden: int) -> str:
+    """Say what a vacuum would do to the fragments that a change hides.
+
+    >>> vacuum_note(1).partition(":")[0]
+    "TileDB's own vacuum would remove the hidden fragment for good"
+    """
+    fragments, them = ("fragments", "them") if hidden != 1 else ("fragment", "it")
+    return (
+        f"TileDB's own vacuum would remove the hidden {fragments} for good: earlier windows then "
+        f"lack {them}, and nothing undoes this; chronotile's vacuum keeps {them}"
+    )
 
 
 def _measured(parts: list[PastFragment]) -> str:

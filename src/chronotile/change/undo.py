@@ -105,8 +105,21 @@ def _older(store: Store, known: Sequence[Operation]) -> ChangeRecord:
     undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
     found = last_record(store, undone)
     if found is None:
-        raise RefusedError(store.uri, NOTHING)
+        raise RefusedError(store.uri, _redo(store, known) or NOTHING)
     return found
+
+
+def _redo(store: Store, known: Sequence[Operation]) -> str | None:
+    """Say that the last change is undone, and how to redo it; None if nothing can be redone."""
+    changes = {one.id: one for one in known if one.command != "undo"}
+    for undo in known:
+        if undo.command == "undo" and undo.state == "done":
+            change = changes.get(str(operations.read_operation(store, undo).get("undoes")))
+            if change is not None and change.state == "undone":
+                fact = f"nothing to undo: the last change ({change.command} {change.id}) is undone"
+                again = f"chronotile undo {shell_word(store.uri)} {undo.id}"
+                return f"{fact} already; to redo it: {again}"
+    return None
 
 
 def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation | None:

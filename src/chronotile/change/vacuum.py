@@ -233,8 +233,8 @@ class CommitRemoval:
         version = array_version(history)
         if self.ignored_uris and version >= FIRST_WITH_COMMITS:
             path = f"{COMMITS}/{later_name(self.ignored_uris, (), version)}.ign"
-            verb = "counts" if len(self.ignored_uris) == 1 else "count"
-            reason = f"{count_text(len(self.ignored_uris), 'write')} that no longer {verb}"
+            gone = count_text(len(self.ignored_uris), "fragment")
+            reason = f"cancels the commits of {gone} removed here"
             self.ign_puts = (put(path, encode_lines(self.ignored_uris), reason),)
         self.coverage = coverage(table, ignoring=self.ignored_uris)
         covered = tuple(_covered(self.coverage, own, staying)) if retire else ()

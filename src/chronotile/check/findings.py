@@ -43,8 +43,8 @@ TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
 """The commands that put commits in order."""
 _BACK = f"{_REPAIR} brings back what it was made from"
 _COMPLETED = (
-    f"{_REPAIR} completes its last entry, if that is known; if not, {_REPAIR} --accept-loss "
-    "leaves it out"
+    "to complete its last entry, or to leave out a delete that cannot be read: "
+    f"{_REPAIR}; to leave out an entry whose name is lost: {_REPAIR} --accept-loss"
 )
 _UNCOMMITTED = (
     f"{_REPAIR} moves the commit to the quarantine, and shows the fragments that it was merged "
@@ -57,7 +57,7 @@ _ROWS_BACK = (
     "chronotile rows {array} --removed-by {name} lists what it took; "
     "chronotile undelete {array} {name} brings that back"
 )
-TAKEN_OUT = f"{_REPAIR} moves it to the quarantine; the rows that it hid become visible again"
+TAKEN_OUT = f"to leave out only this commit, which shows the rows again that it hid: {_REPAIR}"
 """The hint on a delete or update that cannot be read."""
 KEEP_OR_DROP = (
     "to keep its rows: chronotile repair {array} --commit-orphans; "

@@ -34,6 +34,7 @@ from chronotile.cli.options import (
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
 from chronotile.format.timestamps import iso_time, time_text
 from chronotile.show.certificate_page import certificate_lines
+from chronotile.show.operation_words import gone_words, undone_by
 from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress
 
 if TYPE_CHECKING:
@@ -54,6 +55,16 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _NO_ROW = "No row matches. Go on all the same?"
 MOST_SHOWN = 8
 """Files that a report shows, unless all are asked for."""
+
+
+_FOR_GOOD = "this cannot be undone"
+
+
+def _is_for_good(reports: Sequence[Report]) -> bool:
+    """Tell whether changes remove files, and none of their notes says that this is for good."""
+    notes = [note for report in reports for note in report.notes]
+    is_said = any(_FOR_GOOD in note for note in notes)
+    return not is_said and any(report.steps and report.state == "final" for report in reports)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +98,14 @@ class ChangeReport:
         for note in report.notes:
             if note not in said:
                 yield Text(f"note: {note}", "yellow")
+        if _is_for_good([report]):
+            yield Text(f"note: {_FOR_GOOD}", "yellow")
         if report.engine_open_requests is not None:
             first, then = report.engine_open_requests
             both = f"{then:,} requests ({first:,} before)"
             if report.dry_run:
                 both = f"{first:,} requests now, {then:,} after it"
-            hint = f"; chronotile vacuum {shell_word(report.array)} --mode commits makes it less"
+            hint = f"; for fewer: chronotile vacuum {shell_word(report.array)} --mode commits"
             is_loose = report.command == "consolidate" and then > first
             yield f"an open in a bucket takes {both}{hint if is_loose else ''}"
         for item in report.findings:
@@ -118,6 +131,8 @@ class GroupChangeReport:
         yield Text(f"{report.group}: {report.summary()}", "bold")
         for note in report.notes:
             yield Text(f"  note: {note}", "yellow")
+        if _is_for_good([one.report for one in report.outcomes if one.report is not None]):
+            yield Text(f"  note: {_FOR_GOOD}", "yellow")
         for one in report.outcomes:
             path = one.path or "the group itself"
             if one.error is not None:
@@ -163,11 +178,10 @@ class Call:
                     # The array has changed already: no report undoes that.
                     say(f"chronotile: the report could not be kept: {error}")
             if done.can_be_undone and self.how["record"]:
-                again = f"{shell_word(self.place.uri)} {done.operation}"
-                if done.command != "undo":
-                    say(f"to undo: chronotile undo {shell_word(self.place.uri)}")
-                elif done.operation is not None:
-                    say(f"to redo what it undid: chronotile undo {again}")
+                id_ = "" if done.operation is None else f" {done.operation}"
+                what = "to undo" if done.command != "undo" else "to redo what it undid"
+                if id_ or done.command != "undo":
+                    say(f"{what}: chronotile undo {shell_word(self.place.uri)}{id_}")
         return status
 
     def ask(self, change: Callable[..., Report | GroupReport], *given: Any, **options: Any) -> int:
@@ -600,9 +614,16 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
     Nothing is destroyed: undo puts the files back. Exits with 1 if a finding is left that cannot be
     repaired.
     """
-    if manifest is None:
-        return call.show(call.place.repair(**options, **call.how))
-    return call.show(call.place.undo(manifest, **call.how))
+    if manifest is not None:
+        return call.show(call.place.undo(manifest, **call.how))
+    done = call.place.repair(**options, **call.how)
+    status = call.show(done)
+    if not (done.has_steps or done.findings or call.how["member"] or call.as_json):
+        left = sum(item.severity != "info" for item in call.place.check())
+        if left:
+            found = f"check finds {count_text(left, 'problem')} that repair leaves alone"
+            say(f"{found}: chronotile check {shell_word(call.place.uri)}")
+    return status
 
 
 @command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")
@@ -860,17 +881,19 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
     if not found:
         return
     table = plain_table("id", "time", "command", "state", "author", "why and what")
+    undone = undone_by(found)
     for one in found:
-        words = [one["message"]] if one["message"] else []
-        words += [f"{count:,} rows {what}" for what, count in one["rows"].items()]
+        words = [f"undid {one['undoes']}"] if one["undoes"] else []
+        words += [f'"{one["message"]}"'] if one["message"] else []
+        words += [f"{count_text(count, 'row')} {what}" for what, count in one["rows"].items()]
         words += [f"{_counted(one['put'])} put"] if one["put"] else []
         words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
-        words += [f"{_counted(one['removed'])} taken out"] if one["removed"] else []
-        words += [f"undid {one['undoes']}"] if one["undoes"] else []
+        words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
         words += [one["array"]] if "array" in one else []
-        state = Text(one["state"], _STYLES.get(one["state"], ""))
+        state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
-        table.add_row(one["id"], one["time"], one["command"], state, who, what)
+        styled = Text(state, _STYLES.get(state, ""))
+        table.add_row(one["id"], one["time"], one["command"], styled, who, what)
     yield table
 
 
@@ -912,7 +935,7 @@ def operations(array: str, id_: str | None, access: Access) -> Answer:
     """List what chronotile did to ARRAY, the newest first; with ID, show one operation.
 
     ARRAY may also be a group, or a folder of arrays. Each operation says who, when and why, its
-    state, and which files it put, hid and took out. `chronotile undo ARRAY ID` takes one back.
+    state, and which files it put, hid, moved or removed. `chronotile undo ARRAY ID` takes one back.
     """
     from chronotile.change.operations import tell_operations
 

@@ -53,11 +53,11 @@ COMMANDS = {
     },
     "Change": {
         "delete": Lazy("change:delete", "Delete rows: write a delete commit."),
-        "update": Lazy("change:update", "Set values: write an update commit."),
+        "update": Lazy("change:update", "Write an update: TileDB hides its rows until apply."),
         "apply": Lazy("change:apply", "Carry out updates: write their rows."),
         "consolidate": Lazy("change:consolidate", "Put commits into one file."),
         "compact": Lazy("change:compact", "Merge small fragments into few."),
-        "vacuum": Lazy("change:vacuum", "Remove files that others replace."),
+        "vacuum": Lazy("change:vacuum", "Remove replaced files, for good."),
         "repair": Lazy("change:repair", "Mend what check found."),
         "erase": Lazy("change:erase", "Erase rows from every file, with a certificate."),
     },
@@ -67,7 +67,7 @@ COMMANDS = {
         "restore": Lazy("change:restore", "Make an array what it was at a moment."),
         "undelete": Lazy("change:undelete", "Bring the rows of a delete back."),
         "undo": Lazy("change:undo", "Take the last change back."),
-        "publish": Lazy("change:publish", "Show staged fragments all at once."),
+        "publish": Lazy("change:publish", "Make staged fragments visible, all at once."),
         "tag": Lazy("change:tag", "Names for moments: add, list, remove."),
     },
     "More": {

@@ -87,7 +87,9 @@ def replicate_tree(
         ArrayNotFoundError: The source has neither an array nor a group.
     """
     if there.place.is_below(here.place) or here.place.is_below(there.place):
-        problem = "expected two places apart from each other, found one inside of the other"
+        problem = "source and target are the same place"
+        if there.uri != here.uri:
+            problem = "expected two places apart from each other, found one inside of the other"
         raise RefusedError(there.uri, problem)
     places, misnamed = _places(here, there)
     due = [place for place in places if not _is_unchanged(here, there, place)]
@@ -101,8 +103,10 @@ def replicate_tree(
         run.failed |= {one.path for one in done if one.error is not None}
         outcomes += done
     outcomes = [one for one in outcomes if one.has_steps or one.error or _has_findings(one)]
-    same = count_text(len(places) - len(outcomes), "place")
-    notes: tuple[str, ...] = (f"{same} unchanged",) if len(places) > 1 else ()
+    same = len(places) - len(outcomes)
+    notes: tuple[str, ...] = ()
+    if same and len(places) > 1:
+        notes = (f"{count_text(same, 'place')} unchanged",)
     if misnamed:
         files = count_text(len(misnamed), "file")
         notes += (f"{files} not copied: names out of bounds, such as {misnamed[0]}",)

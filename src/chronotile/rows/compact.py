@@ -208,8 +208,11 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
     elif wanted:
         words = f"then {size_text(held)} of sources would be removed: there is no way back"
     else:
-        words = f"{size_text(held)} {'would be' if report.dry_run else 'are'} held twice: "
-        words += f"chronotile vacuum {place} --mode fragments removes the sources"
+        words = (
+            f"{size_text(held)} {'would be' if report.dry_run else 'are'} held twice; to remove "
+        )
+        words += "the sources, after which nothing undoes this compact: "
+        words += f"chronotile vacuum {place} --mode fragments"
     return replace(report, notes=(*report.notes, words))
 
 
@@ -344,10 +347,13 @@ class _Conditions:
             self.commits[file] = commit, bytes(table.tile(row)[0])
         updates = [file for file in self.commits if file.endswith(".upd")]
         if purge and updates:
-            problem = f"expected no update, found {updates[0]}, which the engine takes for a delete"
-            array = shell_word(rules.history.array)
-            hint = f"chronotile apply {array} makes it real"
-            raise RefusedError(rules.history.array, f"{problem}: its rows would be lost; {hint}")
+            array = rules.history.array
+            problem = f"a purge would lose the rows of the update {updates[0]}: TileDB takes it for"
+            problem += " a delete; nothing was changed"
+            hint = (
+                f"to write them with their new values first: chronotile apply {shell_word(array)}"
+            )
+            raise RefusedError(array, f"{problem}; {hint}")
 
     def handed(self, batch: Batch) -> dict[str, bytes]:
         """Give the files of a scratch array: those that a source has applied; for a purge, all."""
@@ -712,7 +718,7 @@ def _notes(facts: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"{count['before']:,} visible fragments become {count['after']:,}; this reads "
             f"{size_text(cost['bytes_read'])}, and takes at most "
-            f"{size_text(cost['memory_bytes'])} of memory and "
+            f"{size_text(cost['memory_bytes'])} of memory (--max-memory sets less) and "
             f"{size_text(cost['scratch_bytes'])} of scratch space"
         )
     for one in facts["left"]:

@@ -66,7 +66,14 @@ from chronotile.format.names import format_name, new_name, parse_name, try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_footers import FooterFile, read_consolidated
 from chronotile.history.read_history import read_history
-from chronotile.rows.erase_survey import LINKED, copies, predicate_hash, survey, survey_group
+from chronotile.rows.erase_survey import (
+    LINKED,
+    Trace,
+    copies,
+    predicate_hash,
+    survey,
+    survey_group,
+)
 from chronotile.rows.every_fragment import other_cells_hidden
 from chronotile.rows.merge_aside import NothingLeftError, merge_aside
 from chronotile.rows.places import raw_value
@@ -166,7 +173,13 @@ def certified(
         if not is_salt or predicate_hash(found.matcher, salt) != verify.get("predicate_hash"):
             problem = "expected the predicate of this certificate, found another one"
             raise RefusedError(store.uri, problem)
-    return replace(report, certificate=found.certificate(before, salt))
+    said = {*map(_copy_note, copies(store))}  # the certificate says it too
+    notes = tuple(note for note in report.notes if note not in said)
+    return replace(report, notes=notes, certificate=found.certificate(before, salt))
+
+
+def _copy_note(copy: Trace) -> str:
+    return f"the {copy.what} {copy.where} may hold these rows; {copy.why}"
 
 
 def of_member(certificate: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
@@ -253,6 +266,7 @@ class _Erasure:
         orphans = self._orphans(begun)
         left_by = self._leftovers()
         deletes = self._deletes()
+        self._note_blanked(deletes)
         rewritten = (one.matches for one in rewrites)
         going = begun | {one.folder.name.text for one in (*committed, *rewritten)}
         touched = going | {one.rpartition("/")[2].rpartition(".")[0] for one in deletes}
@@ -315,15 +329,11 @@ class _Erasure:
             where = count_text(len(found.matching), "fragment folder")
             first = f"this cannot be undone: it erases {count} in {where}, from every window"
             self.losses.insert(0, first)
-        self.notes += [
-            f"{label} holds rows that match: its window loses them" for label in found.tags()
-        ]
+        self.notes += [f"the window of {label} loses the rows that match" for label in found.tags()]
         linked = {one.where for one in found.not_looked_at if one.what == "hard links"}
         self.notes += [LINKED + one.path for one in found.matching if one.path in linked]
         self.notes += [f"{one.what} {one.where} stays as it is: {one.why}" for one in found.lasting]
-        self.notes += [
-            f"{one.what} {one.where} may hold them: {one.why}" for one in copies(self.store)
-        ]
+        self.notes += map(_copy_note, copies(self.store))
         return Plan(
             command="erase",
             array=self.store.uri,
@@ -512,7 +522,7 @@ class _Erasure:
             )
             if not hides:
                 tile: bytes | None = harmless[uri[-4:]]
-                found[uri] = (tile, "it matches no row: what it removed is erased")
+                found[uri] = (tile, _BLANKED)
                 continue
             if isinstance(commit, Update):
                 problem = f"found {commit.name}, which names a value and is not carried out"
@@ -527,6 +537,18 @@ class _Erasure:
             tile = tiles.encode(codec.encode(new), version=schema.version, key=seal)
             found[uri] = (tile, "it hides the same rows, and names no value that is erased")
         return found
+
+    def _note_blanked(self, deletes: Mapping[str, tuple[bytes | None, str]]) -> None:
+        """Count the deletes and updates that name a value of the rows, and what they become."""
+        for suffix, noun in ((".del", "delete"), (".upd", "update")):
+            whys = [why for uri, (_, why) in deletes.items() if uri.endswith(suffix)]
+            blanked, kept = whys.count(_BLANKED), len(whys) - whys.count(_BLANKED)
+            if blanked:
+                them = "it matches" if blanked == 1 else "they match"
+                which = f"{count_text(blanked, noun)} of these rows"
+                self.notes.append(f"blanks {which}: {them} no row from now on")
+            if kept:
+                self.notes.append(f"takes the erased values out of {count_text(kept, noun)}")
 
     def _other_copies(
         self, orphans: tuple[Orphan, ...], kept: Sequence[FragmentMatches]
@@ -760,6 +782,7 @@ class _Erasure:
 
 
 _LEFT = "an erasure that was broken off left it"
+_BLANKED = "it matches no row: what it removed is erased"
 _OLD_FOOTERS = "it holds footers of fragments that are erased"
 
 
@@ -815,9 +838,11 @@ def _obstacle(one: FragmentMatches) -> str | None:
         harm += f" its rows, and {one.wrong_count:,} match by the fill value ({rows})"
         return f"expected rows that a delete can tell apart, found {harm}"
     if one.wrong_count:
-        harm = f"a delete would also remove {count_text(one.wrong_count, 'row')} of {one.path}"
+        more = one.wrong_count - len(one.wrong)
+        rows += f"; and {more:,} more" if more > 0 else ""
+        harm = f"TileDB would also remove {count_text(one.wrong_count, 'row')} of {one.path}"
         harm += f" that do not match, as they hold NULL or NaN: {rows}"
-        return f"expected to erase only what matches; {harm}"
+        return f"nothing was erased: {harm}"
     if version < TIMESTAMPED_CELLS and name.t1 != name.t2:
         found = f"found {one.path} of version {version}; consolidate it with TileDB"
         return f"expected fragments that keep the times of cells, {found}"

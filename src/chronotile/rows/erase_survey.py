@@ -37,7 +37,7 @@ from chronotile.change.operations import (
 )
 from chronotile.check.tags import tags_of
 from chronotile.conditions.text import to_text
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
@@ -212,7 +212,7 @@ def survey(store: Store, key: bytes | None, where: str) -> Survey:
         Trace("fragment", one.path, one.problem) for one in fragments if one.problem is not None
     ]
     why = (
-        "Metadata and labels were not searched for numbers and short texts, which match by chance."
+        "Metadata and labels were not searched for numbers and short texts: these match by chance."
     )
     short = () if values.are_long else (Trace("numbers and short texts", "metadata, labels", why),)
     whole = (one for one in fragments if one.problem is None)
@@ -367,6 +367,10 @@ def _elsewhere(log: Log, fragments: tuple[FragmentMatches, ...]) -> Iterator[Tra
     yield Trace("backups", "elsewhere", "Backups were not searched.")
 
 
+_COPY = {"clone": "clone", "replicate": "replica"}
+"""Command -> what it makes."""
+
+
 def copies(store: Store) -> list[Trace]:
     """List the clones and replicas of an array, and what it is a copy of, by their records."""
     found: dict[Trace, None] = {}
@@ -376,8 +380,9 @@ def copies(store: Store) -> list[Trace]:
                 options = read_operation(store, operation).get("options", {})
                 for end in ("source", "target"):
                     if (uri := str(options.get(end, store.uri))) != store.uri:
-                        why = f"it is the {end} of a {operation.command}: erase there too"
-                        found[Trace(operation.command, uri, why)] = None
+                        what = _COPY[operation.command] if end == "target" else "original"
+                        command = f"chronotile erase {shell_word(uri)} --where PREDICATE"
+                        found[Trace(what, uri, f"to erase them there too: {command}")] = None
     return [*found]
 
 

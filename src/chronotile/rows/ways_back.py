@@ -30,6 +30,7 @@ from chronotile.change.restore import (
     metadata_back,
     plan_restore,
     schema_back,
+    vacuum_note,
 )
 from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_done, plan_nothing, plan_undelete, standing_delete
@@ -279,12 +280,13 @@ def plan_restore_rows(
         looks=(RewrittenRows(then, counts, showing, wait=change.at is None),),
         steps=tuple(step for one in stages for step in one.steps),
     )
+    hidden = tuple(part.name.text for part in change.now.parts)
     return Plan(
         command="restore",
         array=store.uri,
         stages=(stage,),
-        notes=(_words(first, end),),
-        hidden=tuple(part.name.text for part in change.now.parts),
+        notes=(_words(first, end), *([vacuum_note(len(hidden))] if hidden else [])),
+        hidden=hidden,
         rows={"rewritten": sum(counts)},
         added=showing.added,
     )

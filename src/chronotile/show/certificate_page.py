@@ -47,7 +47,7 @@ def certificate_lines(certificate: Mapping[str, Any]) -> Iterator[str]:
         yield f"still there: {place['what']} {place['where']}: {place['why']}"
     for place in certificate.get("not_looked_at", ()):
         is_sentence = place["why"].endswith(".")
-        words = f"not searched: {place['what']} {place['where']}: {place['why']}"
+        words = f"not searched: {place['what']} {place['where']}; {place['why']}"
         yield place["why"] if is_sentence else words
 
 

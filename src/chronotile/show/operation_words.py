@@ -25,6 +25,8 @@ _MODES = {
     "all": "consolidated commits, footers and metadata",
 }
 """Mode of a consolidation -> what it does."""
+_FOR_GOOD = ("vacuum", "erase", "replicate")
+"""Commands that remove files for good; the others move them to the quarantine."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class OperationWords:
 
     @cached_property
     def _undone_by(self) -> dict[str, str]:
-        """The last undo of each operation."""
-        return {str(record["undoes"]): record["id"] for record in reversed(self.records)}
+        """The undo of each operation that is undone."""
+        return undone_by(self.records)
 
     @cached_property
     def of_name(self) -> dict[str, str]:
@@ -83,6 +85,7 @@ class OperationWords:
         `undone`: also operations that were undone, and the undos of them.
         """
         gone = {record["id"] for record in self.records if record["state"] == "undone"}
+        gone |= self._undone_by.keys()
         return [
             self._event(record)
             for record in self.records
@@ -90,11 +93,12 @@ class OperationWords:
         ]
 
     def _event(self, record: Mapping[str, Any]) -> Event:
-        at, id_, state = to_ms(record["time"]), record["id"], record["state"]
-        because = self._undone_by.get(id_) if state == "undone" else None
+        at, id_ = to_ms(record["time"]), record["id"]
+        because = self._undone_by.get(id_)
+        state = "undone" if because is not None else record["state"]
         stands = state != "undone" and record["command"] != "undo"
         put = {path for path in record["put"] if stands and not path.startswith(f"{FRAGMENTS}/")}
-        files = f", {count_text(len(put), 'file')}" if put else ""
+        files = f", {count_text(len(put), 'file')} put" if put else ""
         return Event(
             name=id_,
             kind=record["command"],
@@ -123,7 +127,7 @@ class OperationWords:
         if record["hidden"]:
             parts.append(f"{count_text(len(record['hidden']), 'fragment')} hidden")
         if record["removed"] and record["command"] != "undo":
-            parts.append(f"{count_text(len(record['removed']), 'file')} taken out")
+            parts.append(gone_words(record, count_text(len(record["removed"]), "file")))
         text = self._deed(record) + (f": {', '.join(parts)}" if parts else "")
         who = _who(record)
         return f"{text}; {who}" if who else text
@@ -147,7 +151,7 @@ class OperationWords:
             case "consolidate":
                 return _MODES.get(str(options.get("mode")), "consolidated")
             case "vacuum":
-                return "removed files that no reader needs"
+                return "vacuumed"
             case "repair":
                 return f"repaired the {self.noun}"
             case "restore":
@@ -166,9 +170,9 @@ class OperationWords:
             case "untag":
                 return f"took the tag {options.get('name')} away"
             case "clone":
-                return f"cloned to {options.get('target')}"
+                return _copied("cloned", options)
             case "replicate":
-                return f"copied the {self.noun} with replicate"
+                return _copied("replicated", options)
             case "compact":
                 return "merged small fragments"
             case "erase":
@@ -197,6 +201,40 @@ def name_in(path: str) -> str:
     return f"{stem}.vac" if extension == "vac" else stem
 
 
+def undone_by(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Give the undo of each operation that is undone, by its id; `records` are the newest first.
+
+    An operation that was undone, and that an erasure has made final since, is still undone.
+
+    >>> undo = {"id": "b", "command": "undo", "undoes": "a", "state": "final"}
+    >>> undone_by([undo, {"id": "a", "command": "compact", "undoes": None, "state": "final"}])
+    {'a': 'b'}
+    """
+    found: dict[str, str] = {}
+    known = {record["id"] for record in records}
+    for record in records:  # whether an undo stands, the later ones say
+        stands = record["state"] in ("done", "final") and record["id"] not in found
+        undone = str(record["undoes"])
+        if record["command"] == "undo" and stands and undone in known:
+            found.setdefault(undone, record["id"])
+    return found
+
+
+def gone_words(record: Mapping[str, Any], counted: str) -> str:
+    """Say where the files went that an operation took away.
+
+    >>> gone_words({"command": "vacuum"}, "2 files"), gone_words({"command": "undo"}, "1 file")
+    ('2 files removed', '1 file moved to the quarantine')
+    """
+    is_removed = record["command"] in _FOR_GOOD
+    return f"{counted} removed" if is_removed else f"{counted} moved to the quarantine"
+
+
+def _copied(deed: str, options: Mapping[str, Any]) -> str:
+    source, target = options.get("source"), options.get("target")
+    return f"{deed} {f'{source} ' if source else ''}to {target}"
+
+
 def _named(record: Mapping[str, Any]) -> str:
     noun = {"consolidate": "consolidation"}.get(record["command"], record["command"])
     return f"the {noun} of {time_text(to_ms(record['time']))}"
@@ -204,9 +242,8 @@ def _named(record: Mapping[str, Any]) -> str:
 
 def _who(record: Mapping[str, Any]) -> str:
     author, message = record["author"], record["message"]
-    if author and message:
-        return f"{author}: {message}"
-    return f"by {author}" if author else str(message or "")
+    reason = f'"{message}"' if message else ""
+    return ": ".join(filter(None, (f"by {author}" if author else "", reason)))
 
 
 def _values(values: object) -> str:

@@ -74,8 +74,9 @@ def test_delete(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
     assert "delete where a < 15" in out
     assert len(array.answer()) == 2
     (record,) = (array.folder / "__chronotile" / "operations").iterdir()
-    assert json.loads(record.read_text())["command"] == "delete"
-    assert f"to undo: chronotile undo {array.uri}" in err
+    document = json.loads(record.read_text())
+    assert document["command"] == "delete"
+    assert f"to undo: chronotile undo {array.uri} {document['id']}\n" in err
     assert run(capsys, "delete", array.uri, "--where", "b < 15")[0] == 2
 
 
@@ -116,6 +117,11 @@ def test_modes_of_consolidate_and_vacuum(
     status, out, _ = run(capsys, "consolidate", array.uri, "--mode", "all")
     assert status == 0
     assert "an open in a bucket takes" in out
+    assert "cannot be undone" not in out
+    for more in (["--dry-run"], []):
+        status, out, err = run(capsys, "vacuum", array.uri, "--mode", "commits", *more)
+        assert (status, out.count("note: this cannot be undone\n")) == (0, 1)
+        assert "to undo" not in err
     assert [path.suffix for path in (array.folder / "__fragment_meta").iterdir()] == [".meta"]
     assert run(capsys, "vacuum", array.uri, "--mode", "fragment-meta")[0] == 0
     assert run(capsys, "vacuum", array.uri, "--mode", "array-meta")[0] == 0

@@ -73,8 +73,9 @@ def test_a_change_that_nobody_reads_of_is_written_down_to_its_end(tmp_path: Path
         array.write(at, {at: at})
     status, errors = without_reader("consolidate", array.uri)
     (record,) = (tmp_path / "array" / "__chronotile" / "operations").iterdir()
-    assert (status, errors.decode()) == (0, f"to undo: chronotile undo {array.uri}\n")
-    assert json.loads(record.read_text())["state"] == "done"
+    document = json.loads(record.read_text())
+    undo = f"to undo: chronotile undo {array.uri} {document['id']}\n"
+    assert (status, errors.decode(), document["state"]) == (0, undo, "done")
     assert without_reader("undo", array.uri, both=True)[0] == 0
     assert array.files("__commits", "*.con") == []
 

@@ -30,7 +30,7 @@ CERTIFICATE = {
 def test_lines_say_what_is_left() -> None:
     assert list(certificate_lines(CERTIFICATE)) == [
         "1,200 cells in 2 files looked at: 2 matches found, 0 left",
-        "not searched: backups elsewhere: nobody can",
+        "not searched: backups elsewhere; nobody can",
     ]
     left = [{"what": "enumeration", "where": "e", "why": "a label"}]
     told = list(certificate_lines(CERTIFICATE | {"still_named": left}))

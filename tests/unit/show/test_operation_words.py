@@ -35,7 +35,7 @@ def record(command: str, **more: Any) -> dict[str, Any]:
                 author="AUTHOR",
                 message="bad load",
             ),
-            f"{RESTORED}: 105 rows rewritten, 4 fragments hidden; AUTHOR: bad load",
+            f'{RESTORED}: 105 rows rewritten, 4 fragments hidden; by AUTHOR: "bad load"',
         ),
         (record("restore", options={"to": "before-load"}), "restored the array to before-load"),
         (
@@ -48,12 +48,12 @@ def record(command: str, **more: Any) -> dict[str, Any]:
         ),
         (
             record("update", options={"where": "a < 3", "values": {"a": 7}}, message="why not"),
-            "set a = 7 in rows where `a < 3`; why not",
+            'set a = 7 in rows where `a < 3`; "why not"',
         ),
         (record("consolidate", options={"mode": "commits"}), "put the commits into one file"),
         (
             record("vacuum", removed=["x", "y"]),
-            "removed files that no reader needs: 2 files taken out",
+            "vacuumed: 2 files removed",
         ),
         (record("publish", options={"staging": ["s3://a/b"]}), "published s3://a/b"),
         (record("tag", options={"name": "good"}), "set the tag good"),
@@ -78,7 +78,26 @@ def test_an_undo_names_what_it_takes_back() -> None:
     assert (first.status, first.because) == ("undone", "2b2b2b2b")
     assert first.text.startswith("restored the group to ")
     assert known.events(undone=False) == []
-    assert known.phrase("1f3a9c02") == f"the restore of {WHEN} (operation 1f3a9c02; ann: bad load)"
+    assert (
+        known.phrase("1f3a9c02")
+        == f'the restore of {WHEN} (operation 1f3a9c02; by ann: "bad load")'
+    )
+
+
+def test_what_an_erasure_makes_final_is_undone_all_the_same() -> None:
+    done = record("compact", state="final", removed=["x"])
+    undo = record("undo", id="2b2b2b2b", undoes="1f3a9c02", state="final")
+    last, first = OperationWords([undo, done]).events()
+    assert (first.status, first.because) == ("undone", "2b2b2b2b")
+    assert (last.status, last.because) == ("final", None)
+    assert first.text == "merged small fragments: 1 file moved to the quarantine"
+
+
+def test_copies_name_both_places() -> None:
+    places = {"source": "a", "target": "b"}
+    both = [record(name, options=places) for name in ("clone", "replicate")]
+    words = [event.text for event in OperationWords(both).events()]
+    assert words == ["cloned a to b", "replicated a to b"]
 
 
 def test_an_undo_of_an_undo_leaves_the_first_change() -> None:
