@@ -365,8 +365,8 @@ class Sequence:
         if clone.exists() and certificate["matches_found"]:
             # Fragments that were hidden are not in the clone, and have no link there.
             linked = any(one.startswith("__fragments/") for one in holding(read_all(clone)))
-            wanted = {"clone", "hard links"} if linked else {"clone"}
-            if not wanted <= {one["what"] for one in found}:
+            places_named = {"clone", "hard links"} if linked else {"clone"}
+            if not places_named <= {one["what"] for one in found}:
                 self.differ("nobody names the clone")
         after = self.read([*before])
         loses = [one for one in planned.losses if "deleted already" in one]

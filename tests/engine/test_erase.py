@@ -21,13 +21,13 @@ from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray, s3_settings
 
 import chronotile as ct
+from chronotile.change.operations import SCRATCH
 from chronotile.check.findings import RefusedError
 from chronotile.cli.program import main
 from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con
 from chronotile.format.fragment_metadata import frame_metadata
-from chronotile.rows.compact import SCRATCH
 from chronotile.rows.erase import _Whole
 
 if TYPE_CHECKING:
