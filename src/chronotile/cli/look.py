@@ -180,24 +180,36 @@ class VisibleReport:
         return document
 
     def to_text(self) -> Iterator[RenderableType]:
-        """Give the window, then a table of each kind."""
+        """Give the window, then a table of each kind; first of all, why an open of it fails."""
+        from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, lacks_key
 
         view = self.view
+        reasons = [*failures(view)]
+        yield from (Text(words, "bold red") for words in reasons)
+        be = "would be " if reasons else ""
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
         if lacks_key(view.history):
             yield Text(NO_KEY, "red")
         yield f"schema {view.schema or 'none'}"
         yield ""
-        yield Text(f"{count_text(len(view.fragments), 'fragment')} visible", "bold green")
+        count = count_text(len(view.fragments), "fragment")
+        yield Text(f"{count} {be}visible", "bold green")
         if len(view.fragments):
             yield self._fragments()
         for kind, commits in (("delete", view.deletes), ("update", view.updates)):
-            if len(commits):
+            damaged = () if lacks_key(view.history) else [one for one in commits if one.is_damaged]
+            names = {one.name for one in damaged}
+            whole = [one for one in commits if one.name not in names] if names else commits
+            if len(whole):
                 yield ""
-                yield Text(f"{count_text(len(commits), kind)} in force", "bold yellow")
-                yield from _commits(commits)
+                yield Text(f"{count_text(len(whole), kind)} {be}in force", "bold yellow")
+                yield from _commits(whole)
+            if damaged:
+                yield ""
+                yield Text(f"{count_text(len(damaged), kind)} cannot be read", "bold red")
+                yield from _commits(damaged)
 
     def _fragments(self) -> RenderableType:
         more = () if self.facts is None else ("cells", "bytes")
@@ -288,8 +300,8 @@ class ExplainReport:
         from chronotile.show.explain_words import NO_KEY, advise, lacks_key
 
         view = self.view
-        for words in failures(view):
-            yield Text(words, "bold red")
+        reasons = [*failures(view)]
+        yield from (Text(words, "bold red") for words in reasons)
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
         if lacks_key(view.history):
@@ -300,7 +312,7 @@ class ExplainReport:
                 yield from _advice_text(advice)
             yield from self._late()
             return
-        yield from self._seen()
+        yield from self._seen("Fragments that would be visible" if reasons else "Fragments visible")
         hidden = [item for item in self.explained if item.status != "visible"]
         if lacks_key(view.history):  # the line above says so once
             hidden = [item for item in hidden if item.reason != "unreadable"]
@@ -328,12 +340,12 @@ class ExplainReport:
                 yield Text(f"  {found._replace(names=tuple(late)).words}", "red")
                 yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
 
-    def _seen(self) -> Iterator[RenderableType]:
+    def _seen(self, title: str) -> Iterator[RenderableType]:
         view = self.view
         fragments = [item for item in self.explained if item.kind == "fragment"]
         first = min((item.t1 or 0 for item in fragments), default=0)
         seen = len(view.fragments)
-        line = Text("Fragments seen: ")
+        line = Text(f"{title}: ")
         line.append(f"{seen:,} of {len(fragments):,}", "green" if seen else "red")
         partial = sum(fragment.status == "partial" for fragment in fragments)
         line.append(f", {partial:,} of them in part" if partial else "")
@@ -343,9 +355,9 @@ class ExplainReport:
         elif not seen and view.end < first:
             yield "The window ends before the first write."
         yield f"Schema in force: {view.schema or 'none'}"
-        if fragments:
-            last = max(item.t2 or 0 for item in fragments)
-            yield f"Time span of the data: {window_text(first, last)}"
+        if seen:
+            first, last = min(f.t1 for f in view.fragments), max(f.t2 for f in view.fragments)
+            yield f"Time span of the visible fragments: {window_text(first, last)}"
 
     def _taken_away(self) -> Iterator[RenderableType]:
         from chronotile.show.events import delete_words, update_words

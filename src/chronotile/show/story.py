@@ -288,7 +288,7 @@ class Story:
                 tile, offset = table.tile(item.row)
                 size = len(tile)
         text, notes = self._words(kind, item, content)
-        if item.path in self._problems:
+        if item.row is None and item.path in self._problems:
             notes = (*notes, f"damaged: {self._problems[item.path]}")
         written = None
         if self.facts.written and (kind in _DATED or (kind == "write" and item.t1 != item.t2)):

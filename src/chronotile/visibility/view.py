@@ -113,6 +113,15 @@ class Delete:
             raise type(error)(where, *error.args[1:]) from error
 
     @property
+    def is_damaged(self) -> bool:
+        """True if its tile cannot be read."""
+        try:
+            _ = self.stored
+        except ChronotileError:
+            return True
+        return False
+
+    @property
     def predicate(self) -> Condition:
         """The condition that the author asked for: the negation of the stored one."""
         return negate(self.stored)

@@ -142,7 +142,7 @@ def test_explain_covers_every_object(
     assert document == [item.to_dict() for item in view.explain()]
     status, text, err = run(capsys, "explain", case.array, *bounds, *options)
     assert (status, err.count("\n")) == (0, 0 if view.gap is None else 1)
-    assert f"Fragments seen: {len(view.fragments)} of" in text
+    assert f"visible: {len(view.fragments)} of" in text
     assert len(text.splitlines()) < 70, "one screen, or little more"
     for item in document[:3]:
         named = answer(capsys, "explain", case.array, item["name"], *bounds, *options)
@@ -254,7 +254,7 @@ def test_a_delete_that_breaks_the_array_is_noted(capsys: pytest.CaptureFixture[s
         ("sparse-loose", ("15", "99"), "to do: open with --start 10 or earlier"),
         ("overlaps", ("15", "99"), "only the cells of that time are read"),
         ("bad-uncommitted", ("0", "99"), "no commit names this fragment: its write is still"),
-        ("bad-no-fragment", ("0", "99"), "The engine cannot open this array at this window"),
+        ("bad-no-fragment", ("0", "99"), "TileDB cannot open this array at this window"),
         ("bad-vac-alone", ("0", "99"), "which should replace"),
         ("ign", ("0", "99"), "it was vacuumed or deleted"),
         ("bare", ("0", "99"), "nothing was ever written"),

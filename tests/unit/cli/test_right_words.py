@@ -155,9 +155,37 @@ def test_the_first_line_of_explain_is_what_check_calls_an_error(
         return
     _, text, _ = run(capsys, "explain", case.array)
     first = text.splitlines()[0]
-    fails = first.startswith(("Every read at this window fails", "The engine cannot open"))
+    fails = first.startswith(("Every read at this window fails", "TileDB cannot open"))
     assert fails == bool(codes & stops) or codes & {"tile-corrupt"}
     assert not fails or "chronotile repair" in first
+
+
+@pytest.mark.parametrize("name", ["bad-backwards", "bad-name", "bad-no-fragment", "bad-tile"])
+@pytest.mark.parametrize("command", ["log", "visible", "explain"])
+def test_looking_says_first_that_tiledb_cannot_open_or_read_the_array(
+    name: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text, _ = run(capsys, command, CASES[name].array)
+    first, *others = text.splitlines()
+    assert (status, first.split(" this array")[0]) in [
+        (0, "TileDB cannot open"),
+        (0, "TileDB cannot read"),
+    ]
+    assert "chronotile repair" in first
+    assert any("would be visible" in line for line in others)
+
+
+@pytest.mark.parametrize("name", ["bad-tile", "bad-empty-delete", "bad-con-tile"])
+def test_no_command_calls_a_delete_in_force_that_cannot_be_read(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = CASES[name].array
+    _, history, _ = run(capsys, "log", array)
+    assert "0 deletes and 0 updates would be in force; 1 delete cannot be read" in history
+    assert "delete  cannot be read" in history
+    _, seen, _ = run(capsys, "visible", array)
+    assert "\n1 delete cannot be read\n" in seen
+    assert "in force" not in seen
 
 
 def test_a_lock_is_of_tiledb(capsys: pytest.CaptureFixture[str]) -> None:
