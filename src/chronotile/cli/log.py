@@ -294,9 +294,13 @@ class LogReport:
             for kind, commits in (("delete", view.deletes), ("update", view.updates))
         )
         text += f"{deletes} and {updates} {would_be}in force"
-        if idle := view.without_reach:
-            verb = "reaches" if idle == 1 else "reach"
-            text += f" ({idle:,} of them {verb} no visible fragment)"
+        idle, every = view.without_reach, len(view.deletes) + len(view.updates)
+        if idle == every and idle:
+            text += ", but no visible fragment is as old: no row is hidden"
+        elif idle:
+            verb = "is older than every visible fragment and hides"
+            verb = verb if idle == 1 else "are older than every visible fragment and hide"
+            text += f" ({idle:,} of them {verb} no row)"
         for kind, count in unreadable.items():
             text += f"; {count_text(count, kind)} cannot be read"
         return printable(text)

@@ -369,6 +369,22 @@ class ExplainReport:
         damaged = set() if lacks_key(view.history) else damaged
         deletes = [one for one in view.deletes if one.name not in damaged]
         updates = [one for one in view.updates if one.name not in damaged]
+        unseen = [one for one in updates if one.offset]
+        if unseen:
+            yield ""
+            yield Text("What TileDB does not see: updates inside a .con", "bold")
+            for one in unseen[:MOST]:
+                yield f"  {span_text(one.t1, one.t2)}  {update_words(one)[0]}"
+            command = f"chronotile apply {shell_word(view.history.array)}"
+            yield Text(f"      to write the rows with the new values: {command}", "cyan")
+            updates = [one for one in updates if not one.offset]
+        first, every = view.first_time, len(deletes) + len(updates)
+        deletes = [one for one in deletes if one.t2 >= first]
+        updates = [one for one in updates if one.t2 >= first]
+        if idle := every - len(deletes) - len(updates):
+            yield ""
+            count = count_text(idle, "delete or update", "deletes and updates")
+            yield f"{count} in force without effect: no visible fragment is as old"
         commits = []
         for one in deletes[:MOST]:
             words, notes = delete_words(one)
