@@ -100,7 +100,7 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
         if is_ignored:
             message, severity = "its commit is ignored: a removal that was broken off", "info"
         elif lone := hiding.get(path.rpartition("/")[2]):
-            message, severity = lone.words, "error"
+            message = lone.words
             is_broken = health is not None and not health[path].is_whole
             hint = lone.by_hand if is_broken else _COMMITTED
         code, array = "fragment-without-commit", rules.history.array

@@ -188,6 +188,8 @@ def _state(event: Event) -> str:
         damaged = "damaged" if event.kind in _FILES else "cannot be read"
         return f"{damaged}{f': in {event.because}' if event.because else ''}"
     if event.status == "hidden":
+        if event.reason == "superseded" and event.because:
+            return f"{'replaced' if event.kind == 'schema' else 'hidden now'} by {event.because}"
         how = _HOW.get(event.reason, "by") if event.because else ""
         return f"hidden now: {event.reason}{how and f' {how} {event.because}'}"
     if event.kind in ("delete", "update", "schema"):
@@ -285,7 +287,7 @@ class LogReport:
         kind = "dense" if history.dense else "sparse"
         commits = count_text(history.table.commit_count, "commit")
         if copies := history.table.also_loose:
-            commits += f" ({copies:,} of them also loose)"
+            commits += f" ({copies:,} of them in a .con and in a file of its own)"
         text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
         text += f"{count_text(self.story.fragment_count, 'fragment')} {would_be}visible, "
         unreadable = self.story.unreadable

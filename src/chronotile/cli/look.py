@@ -419,7 +419,8 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
         yield Text(f"      {', '.join(names[:2])}{', …' if len(names) > 2 else ''}", "dim")
     yield f"      {advice.why}"
     if advice.todo:
-        yield Text(f"      to do: {advice.todo}", "cyan")
+        todo = advice.todo if advice.todo.startswith("to ") else f"to do: {advice.todo}"
+        yield Text(f"      {todo.replace('to do: nothing', 'nothing to do')}", "cyan")
 
 
 @command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
@@ -460,6 +461,8 @@ class FragmentsReport:
     """Whether the array is encrypted, and no key was given."""
     gone: frozenset[str] = frozenset()
     """Names of the fragments that have a commit and no folder."""
+    vacuumed: frozenset[str] = frozenset()
+    """Those of them whose commit an `.ign` takes out: TileDB does not look for them."""
 
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object a fragment, with the columns of `log.fragments()`."""
@@ -485,8 +488,10 @@ class FragmentsReport:
         yield table
         if self.facts.num_rows > SHOWN:
             yield f"and {self.facts.num_rows - SHOWN:,} more (--json)"
-        if self.gone:
-            yield f"{count_text(len(self.gone), 'fragment')} with a commit, but without files"
+        if lost := len(self.gone - self.vacuumed):
+            yield f"{count_text(lost, 'fragment')} with a commit, but without files"
+        if count := len(self.vacuumed):
+            yield f"{count_text(count, 'fragment')} vacuumed: only their names are left"
         unknown = self.facts["metadata"].null_count - len(self.gone)
         if unknown:
             why = f". {NO_KEY}" if self.lacks_key else ""
@@ -496,6 +501,7 @@ class FragmentsReport:
         name = row["name"] if self.whole_names else short_name(row["name"])
         if row["metadata"] is None:
             why = "files gone" if row["name"] in self.gone else ""
+            why = "vacuumed" if row["name"] in self.vacuumed else why
             why = "unknown version" if is_newer(row["name"]) else why
             return ("", "", "", name, "", "", why)
         notes = [word for word, is_so in _flags(row) if is_so]
@@ -504,11 +510,14 @@ class FragmentsReport:
 
 
 def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    applied = len(row["applied_deletes"] or ())
+    applied = row["applied_deletes"] or ()
+    of_updates = sum(name.endswith(".upd") for name in applied)
+    of_deletes = len(applied) - of_updates
     yield "dense", row["dense"]
     yield "a time for each cell", row["has_timestamps"]
     yield "delete marks", row["has_delete_metadata"]
-    yield f"{applied} delete{'' if applied == 1 else 's'} applied", applied > 0
+    yield f"{count_text(of_deletes, 'delete')} applied", of_deletes > 0
+    yield f"{count_text(of_updates, 'update')} applied", of_updates > 0
 
 
 def short_name(name: str) -> str:
@@ -553,15 +562,17 @@ def fragments(
         log = read_log(one)
         with progress("reading footers", len(named_fragments(log.history).name)) as step:
             facts = read_facts(one.store, log.history, on_fragment=step)
-        listing = log.history.listing
+        listing, table, rules = log.history.listing, log.history.table, log.rules
+        gone = frozenset(facts["name"].to_pylist()).difference(
+            listing.fragments, listing.root_fragments
+        )
         return FragmentsReport(
             array=one.uri,
             facts=facts,
             whole_names=whole_names,
             lacks_key=lacks_key(log.history),
-            gone=frozenset(facts["name"].to_pylist()).difference(
-                listing.fragments, listing.root_fragments
-            ),
+            gone=gone,
+            vacuumed=gone.intersection(map(table.name, rules.ignored().tolist())),
         )
 
     return each_array(access.open(array, member), report, **member)  # type: ignore[no-any-return]
@@ -633,7 +644,7 @@ def members(group: str, as_of: Any, no_size: bool, access: Access) -> Answer:
 
 def _states(group: str, states: Sequence[WholeState], limit: int) -> Iterator[RenderableType]:
     count = count_text(len(states), "stretch", "stretches")
-    words = f"{count} of time at which every member can be read whole"
+    words = f"{count} of time in which every member can be read whole"
     yield Text(f"{place_text(group)}: {words}", "bold")
     if not states:
         return

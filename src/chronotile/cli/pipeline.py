@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 NEVER = "never"
 """The severity that no finding has."""
 
-LOG_ALONE = "findings: of the log alone; --check fragments adds those that check and report find"
+LOG_ALONE = "these findings come from the commit files alone; --check fragments gives all of check"
 """What a run that opens no fragment leaves out."""
 
 
@@ -115,9 +115,9 @@ class PipelineReport:
         requests = count_text(totals.engine_open_requests, "request")
         after = totals.engine_open_requests_after_maintenance
         yield (
-            f"TileDB opens all arrays in a bucket with {requests}, with "
-            f"{after:,} after consolidate --mode all and vacuum; "
-            f"chronotile with {totals.open_requests:,}"
+            f"in a bucket, opening all of these arrays takes TileDB {requests} "
+            f"({after:,} after consolidate --mode all and vacuum), "
+            f"and chronotile {totals.open_requests:,}"
         )
         yield from summary.planned
         for outcome, count in summary.maintained:

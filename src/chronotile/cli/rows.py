@@ -414,4 +414,6 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
     notes = notes_of(table)
     heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"
     heads = table.column_names.index("t_time") + 1
-    return RowsToPrint(table.schema, table.to_batches(), notes, heading, times=("t",), heads=heads)
+    return RowsToPrint(
+        table.schema, table.to_batches(), notes, heading, times=("t",), heads=heads, word="event"
+    )

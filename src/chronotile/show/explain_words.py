@@ -100,6 +100,9 @@ def _words(
     be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
     array = shell_word(view.history.array)
     match reason:
+        case "in-window" if kind in ("delete", "update") and not plural:
+            removed = f"chronotile rows {array} --removed-by {items[0].name}"
+            return "in force: committed, and inside the window", f"to see its rows: {removed}"
         case "in-window":
             return "committed, and inside the window", ""
         case "overlaps-window":
@@ -113,9 +116,12 @@ def _words(
             return _superseded(because or "", it, its, view, by)
         case "ignored":
             decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
-            gone = "commits out: they were" if plural else "commit out: it was"
-            why = f"{decider} {its} {gone} vacuumed or deleted"
-            why = why if by is None else f"{by}: {why}"
+            out = f"{decider} {its} {'commits' if plural else 'commit'} out"
+            if by is not None:
+                return f"{by}: {out}", ""
+            why = f"{out}: {'they were' if plural else 'it was'} vacuumed or deleted"
+            if merged := _merged_from(items, view):
+                return why, f"nothing: {merged}, which is visible, was merged from that time"
             return why, "nothing, if that was meant; only a backup has the files"
         case "uncommitted" if kind == "fragment":
             what = "these fragments: their writes are" if plural else "this fragment: its write is"
@@ -143,6 +149,16 @@ def _words(
     return reason, ""
 
 
+def _merged_from(items: list[Explanation], view: View) -> str | None:
+    """Name the visible fragment that covers the times of some fragments and is a merged one."""
+    times = [(one.t1, one.t2) for one in items if one.t1 is not None and one.t2 is not None]
+    for fragment in view.fragments:
+        covers = all(fragment.t1 <= t1 and t2 <= fragment.t2 for t1, t2 in times)
+        if covers and fragment.t1 < fragment.t2:
+            return fragment.name
+    return None
+
+
 def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> tuple[str, str]:
     if because == MANY_FILES:
         why = f"several .vac files list {it}: other fragments replace {it}"
@@ -155,13 +171,14 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
         moment = first_end(name, dense=view.history.dense)
         why = by or f"a restore or an undelete hides {it}"
         why += f" from {time_text(moment)} ({moment}) on"
-        return why, f"an --end before {moment} sees {it}, until a vacuum by the engine"
+        rows = f"chronotile rows {shell_word(view.history.array)} --end {moment - 1}"
+        return why, f"to see {it}, until TileDB vacuums: {rows}"
     if all(fragment.name != text for fragment in view.fragments):
-        why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
+        why = f"{because} lists {it}, but {text}, which should replace {it}, is not visible"
         return why, f"chronotile check {shell_word(view.history.array)} says what is wrong"
-    why = f"{because} lists {it}: {its} cells are in {text}, which is seen"
+    why = f"{because} lists {it}: {its} cells are in {text}, which is visible"
     if not view.history.dense:
-        return why, "nothing: no cell is lost, at any time"
+        return why, "nothing: every cell can still be read, at every time"
     moment = first_end(name, dense=True)
     return why, f"nothing is lost; an --end before {moment} sees {it} apart, until a vacuum"
 

@@ -196,12 +196,12 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "set region = 'north' in rows where `id == 7`",
         "note: the engine does not apply updates: it hides these rows instead",
         "merged 2 fragments into one",
-        "marked 2 fragments as replaced, to be removed by the next vacuum",
+        "listed 2 fragments as replaced, for the next vacuum to remove",
         "put 5 commits into one file: 4 writes, 1 delete",
         "took 2 commits out of the consolidated files",
         "wrote a fragment; its files are gone",
         "wrote a fragment, but did not commit it",
-        "hidden now: superseded by __commits/",
+        "hidden now by __commits/",
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64, 0 to 999999, tiles of 1000); attributes",
         "974 bytes, in __commits/",
@@ -248,7 +248,11 @@ def test_a_delete_that_breaks_the_array_is_noted(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("case", "window", "words"),
     [
-        ("sparse-consolidated-v22", ("0", "40"), "nothing: no cell is lost, at any time"),
+        (
+            "sparse-consolidated-v22",
+            ("0", "40"),
+            "nothing to do: every cell can still be read, at every time",
+        ),
         ("dense-consolidated-v22", ("0", "40"), "sees them apart, until a vacuum"),
         ("sparse-loose", ("0", "15"), "to do: open with --end"),
         ("sparse-loose", ("15", "99"), "to do: open with --start 10 or earlier"),
