@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.findings import CODES, Finding, Severity, count_text, finding, shown
+from chronotile.check.findings import (
+    CODES,
+    LEFT_OUT,
+    Finding,
+    Severity,
+    count_text,
+    finding,
+    shown,
+)
 from chronotile.format.commit_files import commit_name, is_commit_line, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,
@@ -44,6 +52,8 @@ _CODES = {"con": "con-truncated", "schema": "tile-corrupt", "version": "version-
 _CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 """Kind of a problem -> code of its finding."""
 
+_IN_TILE = re.compile(r"\b(?:delete|update)_record\b")
+"""What a message says if a `.con` is damaged inside a tile: the name before the tile is whole."""
 _TIMES = re.compile(r"__(\d{1,20})_(\d{1,20})_", re.ASCII)
 _RENEWED = (
     "chronotile repair {array} writes it again without these lines; undo puts the old file back"
@@ -65,7 +75,7 @@ def damage(history: History) -> Iterator[Finding]:
         severity: Severity | None = "warning" if is_harmless else None
         if kind == "version":
             severity = "error"
-        hint = None
+        hint = LEFT_OUT if kind == "con" and _IN_TILE.search(message) else None
         if code == "name-malformed":
             message = _backwards(path) or message
             hint = _RENEWED if path.endswith(LINES) and is_name(_stem(path)) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.commit_files import damage
-from chronotile.check.findings import TAKEN_OUT, Finding, Severity, count_text, finding
+from chronotile.check.findings import LEFT_OUT, TAKEN_OUT, Finding, Severity, count_text, finding
 from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
@@ -48,7 +48,8 @@ def conditions(rules: Rules) -> Iterator[Finding]:
             encrypted.append(commit.source)
             continue
         except ChronotileError as error:
-            yield finding(array, "tile-corrupt", commit.source, str(error), hint=TAKEN_OUT)
+            hint = LEFT_OUT if commit.offset else TAKEN_OUT
+            yield finding(array, "tile-corrupt", commit.source, str(error), hint=hint)
             continue
         odd = tiles.oddity(commit.tile, max(commit.version, NEWEST_VERSION))
         if odd is not None:
@@ -97,7 +98,8 @@ def _broken(array: str, deletes: Iterable[Delete]) -> Iterator[Finding]:
         except (KeyNeededError, UnsupportedFilterError):
             continue
         except BadFileError as error:
-            yield finding(array, "tile-corrupt", commit.source, str(error), hint=TAKEN_OUT)
+            hint = LEFT_OUT if commit.offset else TAKEN_OUT
+            yield finding(array, "tile-corrupt", commit.source, str(error), hint=hint)
 
 
 def _refused(history: History, commit: Delete, stored: Condition) -> Iterator[Finding]:
@@ -210,7 +212,8 @@ def failures(view: View) -> Iterator[str]:
             text = commit.text if reasons else ""
         except BadFileError as error:
             if not isinstance(error, (KeyNeededError, UnsupportedFilterError)):
-                hint = TAKEN_OUT.format(array=shell_word(view.history.array))
+                words = LEFT_OUT if commit.offset else TAKEN_OUT
+                hint = words.format(array=shell_word(view.history.array))
                 yield f"TileDB cannot read this array at this window: {error}; {hint}"
             continue
         except ChronotileError:

@@ -59,6 +59,11 @@ _ROWS_BACK = (
 )
 TAKEN_OUT = f"{_REPAIR} moves it to the quarantine; the rows that it hid become visible again"
 """The hint on a delete or update that cannot be read."""
+LEFT_OUT = (
+    f"{_REPAIR} writes this .con again without the delete or update that cannot be read: the rows "
+    "that it hid become visible again"
+)
+"""The hint on a delete or update that cannot be read and stands in a `.con`."""
 KEEP_OR_DROP = (
     "to keep its rows: chronotile repair {array} --commit-orphans; "
     "to drop them (after 24 hours): chronotile vacuum {array} --whole-orphans"

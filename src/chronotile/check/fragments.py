@@ -111,20 +111,20 @@ class _LoneVacuum(NamedTuple):
     """A `.vac` that hides committed fragments, while the one that replaces them has no commit."""
 
     path: str
-    count: int
+    number: int
 
     @property
     def words(self) -> str:
         """The fact, in a sentence."""
-        hidden = count_text(self.count, "committed fragment")
-        them = "it" if self.count == 1 else "them"
+        hidden = count_text(self.number, "committed fragment")
+        them = "it" if self.number == 1 else "them"
         lone = f"this one, which replaces {them}, has no commit: none of their rows is visible"
         return f"{self.path} hides {hidden}, and {lone}"
 
     @property
     def by_hand(self) -> str:
         """The hint if the fragment is not whole."""
-        them = "it lists is" if self.count == 1 else "it lists are"
+        them = "it lists is" if self.number == 1 else "it lists are"
         moved = f"nothing to run: move {self.path} out of the array by hand"
         return f"{moved}: then what {them} visible again"
 

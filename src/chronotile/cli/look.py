@@ -373,8 +373,8 @@ class ExplainReport:
         if unseen:
             yield ""
             yield Text("What TileDB does not see: updates inside a .con", "bold")
-            for one in unseen[:MOST]:
-                yield f"  {span_text(one.t1, one.t2)}  {update_words(one)[0]}"
+            for update in unseen[:MOST]:
+                yield f"  {span_text(update.t1, update.t2)}  {update_words(update)[0]}"
             command = f"chronotile apply {shell_word(view.history.array)}"
             yield Text(f"      to write the rows with the new values: {command}", "cyan")
             updates = [one for one in updates if not one.offset]

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.commit_files import damage
-from chronotile.check.findings import CODES, KEEP_OR_DROP, TAKEN_OUT
+from chronotile.check.findings import CODES, KEEP_OR_DROP, LEFT_OUT, TAKEN_OUT
 from chronotile.errors import shell_word
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
@@ -140,7 +140,8 @@ def _words(
             return f"{be} encrypted, and no key was given", "give --key-file"
         case "unreadable":
             if kind in ("delete", "update"):
-                return f"{its} condition cannot be read", TAKEN_OUT.format(array=array)
+                words = TAKEN_OUT if items[0].because is None else LEFT_OUT
+                return f"{its} condition cannot be read", words.format(array=array)
             path = items[0].path
             for item in damage(view.history):
                 if item.path == path:

@@ -18,6 +18,8 @@ from chronotile.format.names import is_name, uuid_of
 from chronotile.format.timestamps import time_text, to_ms
 from chronotile.show.events import Event
 
+_FINAL = ("vacuum", "erase")
+"""Commands that keep nothing of the files that they remove."""
 _MODES = {
     "commits": "put the commits into one file",
     "fragment-meta": "put the footers of fragments into one file",
@@ -94,7 +96,7 @@ class OperationWords:
         because = self._undone_by.get(id_) if state == "undone" else None
         stands = state != "undone" and record["command"] != "undo"
         put = {path for path in record["put"] if stands and not path.startswith(f"{FRAGMENTS}/")}
-        files = f", {count_text(len(put), 'file')}" if put else ""
+        files = f", {count_text(len(put), 'file')} put" if put else ""
         return Event(
             name=id_,
             kind=record["command"],
@@ -123,7 +125,8 @@ class OperationWords:
         if record["hidden"]:
             parts.append(f"{count_text(len(record['hidden']), 'fragment')} hidden")
         if record["removed"] and record["command"] != "undo":
-            parts.append(f"{count_text(len(record['removed']), 'file')} taken out")
+            away = "removed for good" if record["command"] in _FINAL else "moved to the quarantine"
+            parts.append(f"{count_text(len(record['removed']), 'file')} {away}")
         text = self._deed(record) + (f": {', '.join(parts)}" if parts else "")
         who = _who(record)
         return f"{text}; {who}" if who else text
@@ -166,9 +169,10 @@ class OperationWords:
             case "untag":
                 return f"took the tag {options.get('name')} away"
             case "clone":
-                return f"cloned to {options.get('target')}"
+                return f"cloned {options.get('source', '')} to {options.get('target')}"
             case "replicate":
-                return f"copied the {self.noun} with replicate"
+                target = options.get("target")
+                return f"replicated the {self.noun}{f' to {target}' if target else ''}"
             case "compact":
                 return "merged small fragments"
             case "erase":
@@ -205,7 +209,7 @@ def _named(record: Mapping[str, Any]) -> str:
 def _who(record: Mapping[str, Any]) -> str:
     author, message = record["author"], record["message"]
     if author and message:
-        return f"{author}: {message}"
+        return f"by {author}: {message}"
     return f"by {author}" if author else str(message or "")
 
 

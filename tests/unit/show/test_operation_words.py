@@ -35,7 +35,7 @@ def record(command: str, **more: Any) -> dict[str, Any]:
                 author="AUTHOR",
                 message="bad load",
             ),
-            f"{RESTORED}: 105 rows rewritten, 4 fragments hidden; AUTHOR: bad load",
+            f"{RESTORED}: 105 rows rewritten, 4 fragments hidden; by AUTHOR: bad load",
         ),
         (record("restore", options={"to": "before-load"}), "restored the array to before-load"),
         (
@@ -53,7 +53,7 @@ def record(command: str, **more: Any) -> dict[str, Any]:
         (record("consolidate", options={"mode": "commits"}), "put the commits into one file"),
         (
             record("vacuum", removed=["x", "y"]),
-            "removed files that no reader needs: 2 files taken out",
+            "removed files that no reader needs: 2 files removed for good",
         ),
         (record("publish", options={"staging": ["s3://a/b"]}), "published s3://a/b"),
         (record("tag", options={"name": "good"}), "set the tag good"),
@@ -78,7 +78,9 @@ def test_an_undo_names_what_it_takes_back() -> None:
     assert (first.status, first.because) == ("undone", "2b2b2b2b")
     assert first.text.startswith("restored the group to ")
     assert known.events(undone=False) == []
-    assert known.phrase("1f3a9c02") == f"the restore of {WHEN} (operation 1f3a9c02; ann: bad load)"
+    assert (
+        known.phrase("1f3a9c02") == f"the restore of {WHEN} (operation 1f3a9c02; by ann: bad load)"
+    )
 
 
 def test_an_undo_of_an_undo_leaves_the_first_change() -> None:
