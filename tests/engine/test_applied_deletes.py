@@ -229,9 +229,9 @@ def test_the_log_tells_where_a_delete_is_applied(
         "deleted rows where `a < 3`; in force in 2 fragments, already written into 1 of them"
         in words
     )
-    assert words.count("applied in") == 1
+    assert words.count("already written into") == 1
     assert main(["log", array.uri, "--kind", "delete", "--no-size"]) == 0
-    assert "applied in" not in capsys.readouterr().out
+    assert "already written into" not in capsys.readouterr().out
 
 
 def test_rows_of_before_a_field_was_added_are_counted(

@@ -353,7 +353,7 @@ WRONG_CALLS = [
     ((), 0, None),
     (("frobnicate",), 2, "expected a command, found 'frobnicate'"),
     (("vissible", "x"), 2, "did you mean visible?"),
-    (("--colour",), 2, "found --colour"),
+    (("--colour",), 2, "there is no option --colour"),
     (("log",), 2, "log: ARRAY is missing"),
     (("log", "ARRAY", "extra"), 2, "extra"),
     (
