@@ -37,6 +37,21 @@ SECRET_NAME = "key|secret|token|password|sas|credential|account"
 _QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"']+")
 
 
+_SHORTEST_SECRET = 4
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Leave out secrets, unless they are so short that they stand in other words by chance.
+
+    >>> without_secrets("no access for hush-hush", ["hush-hush", "a"])
+    'no access for …'
+    """
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "…").replace(printable(secret), "…")
+    return text
+
+
 def without_queries(text: str) -> str:
     """Leave out the queries of addresses, which may hold a signature.
 
@@ -121,8 +136,10 @@ def _escaped_in_json(match: re.Match[str]) -> str:
     return "".join(c if is_printable(c) else json.dumps(c)[1:-1] for c in match.group())
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], before: str = "") -> str:
     """Suggest the known word that is most like another one, as the end of a message.
+
+    `before` is written in front of it.
 
     >>> did_you_mean("amuont", ["id", "amount"]), did_you_mean("x", ["id", "amount"])
     ('; did you mean amount?', '')
@@ -131,7 +148,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     by_small = {one.lower(): one for one in known}
     near = difflib.get_close_matches(word.lower(), by_small, n=1)
-    return f"; did you mean {printable(by_small[near[0]])}?" if near else ""
+    return f"; did you mean {before}{printable(by_small[near[0]])}?" if near else ""
 
 
 def shell_word(text: str) -> str:

@@ -225,10 +225,13 @@ def test_the_log_tells_where_a_delete_is_applied(
     assert sorted(ct.open_log(array.uri).applied_in.values()) == [1]
     assert main(["log", array.uri, "--kind", "delete"]) == 0
     words = capsys.readouterr().out
-    assert "deleted rows where `a < 3`; applied in 1 of 2 fragments in its reach" in words
-    assert words.count("applied in") == 1
+    assert (
+        "deleted rows where `a < 3`; in force in 2 fragments, already written into 1 of them"
+        in words
+    )
+    assert words.count("already written into") == 1
     assert main(["log", array.uri, "--kind", "delete", "--no-size"]) == 0
-    assert "applied in" not in capsys.readouterr().out
+    assert "already written into" not in capsys.readouterr().out
 
 
 def test_rows_of_before_a_field_was_added_are_counted(

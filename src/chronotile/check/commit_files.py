@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.check.findings import CODES, Finding, Severity, count_text, finding, shown
+from chronotile.check.findings import (
+    CODES,
+    LEFT_OUT,
+    Finding,
+    Severity,
+    count_text,
+    finding,
+    shown,
+)
 from chronotile.format.commit_files import commit_name, is_commit_line, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,
@@ -44,6 +52,8 @@ _CODES = {"con": "con-truncated", "schema": "tile-corrupt", "version": "version-
 _CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 """Kind of a problem -> code of its finding."""
 
+_IN_TILE = re.compile(r"\b(?:delete|update)_record\b")
+"""What a message says if a `.con` is damaged inside a tile: the name before the tile is whole."""
 _TIMES = re.compile(r"__(\d{1,20})_(\d{1,20})_", re.ASCII)
 _RENEWED = (
     "chronotile repair {array} writes it again without these lines; undo puts the old file back"
@@ -65,7 +75,7 @@ def damage(history: History) -> Iterator[Finding]:
         severity: Severity | None = "warning" if is_harmless else None
         if kind == "version":
             severity = "error"
-        hint = None
+        hint = LEFT_OUT if kind == "con" and _IN_TILE.search(message) else None
         if code == "name-malformed":
             message = _backwards(path) or message
             hint = _RENEWED if path.endswith(LINES) and is_name(_stem(path)) else None
@@ -184,9 +194,10 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
     absolute = [line for line in vacuum.lines if read_vac_line(line).absolute]
     if absolute:
         modern = (vacuum.name.version or 0) >= RELATIVE_VAC
-        message = f"lines that name another place: {shown(absolute)}"
+        number = "1 line names" if len(absolute) == 1 else f"{len(absolute):,} lines name"
+        message = f"{number} another place than this array: {shown(absolute)}"
         if modern:
-            message += "; no engine writes them so since format 19"
+            message += "; TileDB writes no such line since format 19"
             # No vacuum goes on with such a file: it may be damaged.
             hint = "chronotile repair {array} writes it again with lines of this array"
             yield finding(
@@ -232,9 +243,8 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
         deletes = [uri for uri in uris if uri.endswith(".del")]
         lost = sum(uri not in loose and uri not in table.ignores for uri in deletes)
         if lost:
-            message = (
-                f"{count_text(lost, 'delete')} whose own file is gone: the engine looks for it"
-            )
+            message = "TileDB cannot consolidate commits: it looks for the file of "
+            message += f"{count_text(lost, 'delete')} that stands only in this .con"
             hint = "chronotile repair {array} puts back those that can be read"
             hint = hint if path in damaged else CODES["con-blocks-consolidation"][1]
             yield finding(array, "con-blocks-consolidation", path, message, hint=hint)
@@ -246,10 +256,13 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
             message = f"{count_text(len(twice), 'delete')} that also stand in {seen[twice[0]]}"
             yield finding(array, "delete-duplicate", path, f"{message}: loaded twice")
         seen |= dict.fromkeys(deletes, path)
+    files = coverage(table)
+    free = {*files.free_ignores(history.listing.paths_of(".ign"), files.superseded())}
     ignored = ((u, path) for u, path in table.ignores.items() if u.endswith(".del") and u in seen)
     for path, names in _grouped(ignored).items():
         message = f"it names {shown(sorted(names))}, which stays in force"
-        yield finding(array, "delete-ignored", path, message)
+        hint = "chronotile vacuum {array} removes it: the delete stays in force"
+        yield finding(array, "delete-ignored", path, message, hint=hint if path in free else None)
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

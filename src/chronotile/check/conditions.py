@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.commit_files import damage
-from chronotile.check.findings import TAKEN_OUT, Finding, Severity, count_text, finding
+from chronotile.check.findings import LEFT_OUT, TAKEN_OUT, Finding, Severity, count_text, finding
 from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
@@ -48,7 +48,8 @@ def conditions(rules: Rules) -> Iterator[Finding]:
             encrypted.append(commit.source)
             continue
         except ChronotileError as error:
-            yield finding(array, "tile-corrupt", commit.source, str(error), hint=TAKEN_OUT)
+            hint = LEFT_OUT if commit.offset else TAKEN_OUT
+            yield finding(array, "tile-corrupt", commit.source, str(error), hint=hint)
             continue
         odd = tiles.oddity(commit.tile, max(commit.version, NEWEST_VERSION))
         if odd is not None:
@@ -97,7 +98,8 @@ def _broken(array: str, deletes: Iterable[Delete]) -> Iterator[Finding]:
         except (KeyNeededError, UnsupportedFilterError):
             continue
         except BadFileError as error:
-            yield finding(array, "tile-corrupt", commit.source, str(error), hint=TAKEN_OUT)
+            hint = LEFT_OUT if commit.offset else TAKEN_OUT
+            yield finding(array, "tile-corrupt", commit.source, str(error), hint=hint)
 
 
 def _refused(history: History, commit: Delete, stored: Condition) -> Iterator[Finding]:
@@ -193,25 +195,26 @@ def failures(view: View) -> Iterator[str]:
     for item in damage(view.history):
         if item.severity == "error" and item.code == "name-malformed":
             problem = item.message.removeprefix(f"{item.path}: ")
-            words = f"The engine cannot open this array: {item.path}: {problem}"
+            words = f"TileDB cannot open this array: {item.path}: {problem}"
             yield f"{words}; {item.hint}"
     rules, table = view.rules, view.history.table
-    gone = {table.name(row) for row in rules.fragment_rows[rules.missing].tolist()}
-    seen = [one for one in view.explain() if one.reason == "missing" and one.name in gone]
-    if seen:
+    _, in_window = rules.in_window(view.start, view.end)
+    gone = in_window & rules.missing & ~rules.superseded(view.start, view.end)
+    if rows := rules.fragment_rows[gone].tolist():
         hint = finding(view.history.array, "commit-without-fragment", "", "").hint
-        names = seen[0].name if len(seen) == 1 else f"{seen[0].name} and {len(seen) - 1} more"
-        yield f"The engine cannot open this array at this window: {names}: files gone; {hint}"
+        names = table.name(rows[0]) + (f" and {len(rows) - 1:,} more" if len(rows) > 1 else "")
+        yield f"TileDB cannot open this array at this window: {names}: files gone; {hint}"
     for commit in (*view.deletes, *(one for one in view.updates if not one.offset)):
         if not commit.schemas:
             continue
         try:
             reasons = engine_refuses(commit.stored, commit.schemas[0])
-            text = commit.text
+            text = commit.text if reasons else ""
         except BadFileError as error:
             if not isinstance(error, (KeyNeededError, UnsupportedFilterError)):
-                hint = TAKEN_OUT.format(array=shell_word(view.history.array))
-                yield f"The engine cannot read this array at this window: {error}; {hint}"
+                words = LEFT_OUT if commit.offset else TAKEN_OUT
+                hint = words.format(array=shell_word(view.history.array))
+                yield f"TileDB cannot read this array at this window: {error}; {hint}"
             continue
         except ChronotileError:
             continue

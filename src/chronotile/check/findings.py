@@ -47,18 +47,23 @@ _COMPLETED = (
     f"{_REPAIR}; to leave out an entry whose name is lost: {_REPAIR} --accept-loss"
 )
 _UNCOMMITTED = (
-    f"{_REPAIR} moves the commit to the quarantine, and shows the fragments that it was merged "
-    "from, if they are there"
+    f"{_REPAIR} moves the commit to the quarantine, and makes visible again what it was merged "
+    "from, if that is there; look for its folder in replicas and backups first"
 )
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
 _APPLY = "chronotile apply {array} writes its rows with the new values"
 _ROWS_BACK = (
-    "chronotile rows {array} --removed-by {name} lists what it took; "
-    "chronotile undelete {array} {name} brings that back"
+    "to see all rows that it removed: chronotile rows {array} --removed-by {name}; "
+    "to bring all of them back: chronotile undelete {array} {name}"
 )
 TAKEN_OUT = f"to leave out only this commit, which shows the rows again that it hid: {_REPAIR}"
 """The hint on a delete or update that cannot be read."""
+LEFT_OUT = (
+    f"{_REPAIR} writes this .con again without the delete or update that cannot be read: the rows "
+    "that it hid become visible again"
+)
+"""The hint on a delete or update that cannot be read and stands in a `.con`."""
 KEEP_OR_DROP = (
     "to keep its rows: chronotile repair {array} --commit-orphans; "
     "to drop them (after 24 hours): chronotile vacuum {array} --whole-orphans"
@@ -351,23 +356,23 @@ class LookedAt:
     def words(self, reach: Reach) -> str:
         """Say in one line what was looked at, and what was not.
 
-        >>> LookedAt(schemas=1, fragments=2).words("fragments")
-        'looked at the log, 1 schema and the metadata of 2 fragments; --deep also opens cells'
+        >>> LookedAt(schemas=1, fragments=2).words("fragments").partition(";")[0]
+        'read the commit files, 1 schema and the metadata of 2 committed fragments'
         >>> LookedAt(schemas=1).words("log")
-        'looked at the log and 1 schema, and at no fragment'
+        'read the commit files and 1 schema, and no fragment'
         """
         schemas, fragments = (
             count_text(self.schemas, "schema"),
-            count_text(self.fragments, "fragment"),
+            count_text(self.fragments, "committed fragment"),
         )
         if reach == "log":
-            return f"looked at the log and {schemas}, and at no fragment"
-        words = f"looked at the log, {schemas} and the metadata of {fragments}"
+            return f"read the commit files and {schemas}, and no fragment"
+        words = f"read the commit files, {schemas} and the metadata of {fragments}"
         if reach == "fragments":
             return f"{words}; --deep also opens cells"
         files = count_text(self.files, "cell file")
-        depth = "all of them" if self.opened == self.files else f"{self.opened:,} of them"
-        return f"{words}, and at {files} of {self.bytes:,} bytes, {depth} to the content"
+        content = "with" if self.opened == self.files else f"{self.opened:,} of them with"
+        return f"{words}, and {files} ({self.bytes:,} bytes in all), {content} their content"
 
 
 _SEALED = (KeyNeededError, WrongKeyError)

@@ -7,7 +7,7 @@ fragment are known only as long as its `.vac` lists what it was made from.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
+_COMMITTED = "chronotile repair {array} --commit-orphans commits it: its rows become visible"
+"""The hint on a whole fragment whose `.vac` hides what it replaces."""
 MANY_LOOSE = 100
 """From this many loose commits on, they are worth consolidating."""
 
@@ -90,14 +92,51 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
 
     Their health, if somebody looked, decides which vacuum removes them.
     """
+    hiding = _hiding(rules)
     for path, is_ignored in orphan_paths(rules).items():
         hint = None if health is None else _removes_orphan(health[path], is_ignored=is_ignored)
         message = "no commit names this fragment: its write is still running, or it failed"
         severity: Severity = "warning"
         if is_ignored:
             message, severity = "its commit is ignored: a removal that was broken off", "info"
+        elif lone := hiding.get(path.rpartition("/")[2]):
+            message = lone.words
+            is_broken = health is not None and not health[path].is_whole
+            hint = lone.by_hand if is_broken else _COMMITTED
         code, array = "fragment-without-commit", rules.history.array
         yield finding(array, code, path, message, severity=severity, hint=hint)
+
+
+class _LoneVacuum(NamedTuple):
+    """A `.vac` that hides committed fragments, while the one that replaces them has no commit."""
+
+    path: str
+    number: int
+
+    @property
+    def words(self) -> str:
+        """The fact, in a sentence."""
+        hidden = count_text(self.number, "committed fragment")
+        them = "it" if self.number == 1 else "them"
+        lone = f"this one, which replaces {them}, has no commit: none of their rows is visible"
+        return f"{self.path} hides {hidden}, and {lone}"
+
+    @property
+    def by_hand(self) -> str:
+        """The hint if the fragment is not whole."""
+        them = "it lists is" if self.number == 1 else "it lists are"
+        moved = f"nothing to run: move {self.path} out of the array by hand"
+        return f"{moved}: then what {them} visible again"
+
+
+def _hiding(rules: Rules) -> dict[str, _LoneVacuum]:
+    """Map the fragment that a `.vac` is named for to the `.vac`, if that alone hides fragments."""
+    by = np.zeros(len(rules.fragment_rows), np.int64)
+    for listed in rules.vacuumed:
+        by[listed] += 1
+    pairs = zip(rules.history.vacuums, rules.vacuumed, strict=True)
+    counts = ((vacuum, int((by[listed] == 1).sum())) for vacuum, listed in pairs)
+    return {v.name.text: _LoneVacuum(v.path, count) for v, count in counts if count}
 
 
 def _removes_orphan(health: Health, *, is_ignored: bool) -> str:

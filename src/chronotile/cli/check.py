@@ -154,7 +154,8 @@ def check(
         raise click.UsageError("expected --log-only or --deep, found both")
     if fix and not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise wrong_call(
-            "--fix asks before it changes anything, and there is no terminal: add --yes"
+            "--fix asks before it changes anything, and there is no terminal: add --yes; "
+            f"to see the changes first: chronotile repair {shell_word(places[0])} --dry-run"
         )
     found = _check_all(places, access, log_only=log_only, deep=deep)
     if fix and _fix(found, access, ask=not yes):

@@ -57,7 +57,9 @@ _COLOURS = {
     "note": "31",
 }
 """Part of an event -> the code of its colour on a terminal."""
-_HOW = {"missing": "its files, though committed by", "unreadable": "in"}
+_FILES = ("consolidated", "ignore", "vacuum", "fragment-meta")
+"""Kinds of events that are files of commits, and no data."""
+_HOW = {"missing": "its files, though committed by"}
 """Reason -> the words between it and the file that decides."""
 _STATES = {
     "begun": "not finished",
@@ -121,6 +123,10 @@ class Lines:
             return line
         return line.replace(when, self._styled(when, "when"), 1)
 
+    def alarm(self, text: str) -> str:
+        """Give a line that a reader must not pass over."""
+        return self._styled(printable(text), "note")
+
     def _head(self, when: str, event: Event) -> Iterator[str]:
         from chronotile.show.terminal_fit import shortened
 
@@ -176,12 +182,19 @@ def _where(event: Event) -> str:
 def _state(event: Event) -> str:
     if event.is_operation:
         return f"{_STATES[event.status]}{f' by {event.because}' if event.because else ''}"
+    if event.reason == "unreadable":
+        if not event.notes:  # those say what is wrong with it
+            return "encrypted"
+        damaged = "damaged" if event.kind in _FILES else "cannot be read"
+        return f"{damaged}{f': in {event.because}' if event.because else ''}"
     if event.status == "hidden":
+        if event.reason == "superseded" and event.because:
+            return f"{'replaced' if event.kind == 'schema' else 'hidden now'} by {event.because}"
         how = _HOW.get(event.reason, "by") if event.because else ""
         return f"hidden now: {event.reason}{how and f' {how} {event.because}'}"
     if event.kind in ("delete", "update", "schema"):
         return "in force now"
-    if event.kind in ("consolidated", "ignore", "vacuum", "fragment-meta"):
+    if event.kind in _FILES:
         return "in use now"
     return "partly visible now" if event.status == "partial" else "visible now"
 
@@ -227,11 +240,14 @@ class LogReport:
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """Give a line on the array, then one or a few lines for each event."""
+        from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, lacks_key
 
         lines = Lines(width=width, colour=colour, id_length=self._id_length())
+        reasons = [*failures(self.story.view)]
+        yield from map(lines.alarm, reasons)
         if not self.oneline:
-            yield self._headline()
+            yield self._headline(would_be="would be " if reasons else "")
         if lacks_key(self.log.history):
             yield NO_KEY
         yield from lay_out(self._folded(), lines, oneline=self.oneline)
@@ -266,24 +282,29 @@ class LogReport:
     def _id_length(self) -> int:
         return self.log.id_length if self.oneline else 8
 
-    def _headline(self) -> str:
+    def _headline(self, would_be: str) -> str:
         view, history = self.story.view, self.log.history
         kind = "dense" if history.dense else "sparse"
         commits = count_text(history.table.commit_count, "commit")
         if copies := history.table.also_loose:
-            commits += f" ({copies:,} of them also loose)"
+            commits += f" ({copies:,} of them in a .con and in a file of its own)"
         text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
-        text += f"{count_text(self.story.fragment_count, 'fragment')} visible, "
+        text += f"{count_text(self.story.fragment_count, 'fragment')} {would_be}visible, "
         unreadable = self.story.unreadable
         deletes, updates = (
             count_text(len(commits) - unreadable[kind], kind)
             for kind, commits in (("delete", view.deletes), ("update", view.updates))
         )
-        text += f"{deletes} and {updates} in force"
-        if idle := view.without_reach:
-            verb = "reaches" if idle == 1 else "reach"
-            text += f" ({idle:,} of them {verb} no visible fragment)"
-        text += f", {unreadable.total():,} unreadable" if unreadable else ""
+        text += f"{deletes} and {updates} {would_be}in force"
+        idle, every = view.without_reach, len(view.deletes) + len(view.updates)
+        if idle == every and idle:
+            text += ", but no visible fragment is as old: no row is hidden"
+        elif idle:
+            verb = "is older than every visible fragment and hides"
+            verb = verb if idle == 1 else "are older than every visible fragment and hide"
+            text += f" ({idle:,} of them {verb} no row)"
+        for kind, count in unreadable.items():
+            text += f"; {count_text(count, kind)} cannot be read"
         return printable(text)
 
 

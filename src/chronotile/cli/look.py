@@ -180,24 +180,36 @@ class VisibleReport:
         return document
 
     def to_text(self) -> Iterator[RenderableType]:
-        """Give the window, then a table of each kind."""
+        """Give the window, then a table of each kind; first of all, why an open of it fails."""
+        from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, lacks_key
 
         view = self.view
+        reasons = [*failures(view)]
+        yield from (Text(words, "bold red") for words in reasons)
+        be = "would be " if reasons else ""
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
         if lacks_key(view.history):
             yield Text(NO_KEY, "red")
         yield f"schema {view.schema or 'none'}"
         yield ""
-        yield Text(f"{count_text(len(view.fragments), 'fragment')} visible", "bold green")
+        count = count_text(len(view.fragments), "fragment")
+        yield Text(f"{count} {be}visible", "bold green")
         if len(view.fragments):
             yield self._fragments()
         for kind, commits in (("delete", view.deletes), ("update", view.updates)):
-            if len(commits):
+            damaged = () if lacks_key(view.history) else [one for one in commits if one.is_damaged]
+            names = {one.name for one in damaged}
+            whole = [one for one in commits if one.name not in names] if names else commits
+            if len(whole):
                 yield ""
-                yield Text(f"{count_text(len(commits), kind)} in force", "bold yellow")
-                yield from _commits(commits)
+                yield Text(f"{count_text(len(whole), kind)} {be}in force", "bold yellow")
+                yield from _commits(whole)
+            if damaged:
+                yield ""
+                yield Text(f"{count_text(len(damaged), kind)} cannot be read", "bold red")
+                yield from _commits(damaged)
 
     def _fragments(self) -> RenderableType:
         more = () if self.facts is None else ("cells", "bytes")
@@ -288,8 +300,8 @@ class ExplainReport:
         from chronotile.show.explain_words import NO_KEY, advise, lacks_key
 
         view = self.view
-        for words in failures(view):
-            yield Text(words, "bold red")
+        reasons = [*failures(view)]
+        yield from (Text(words, "bold red") for words in reasons)
         place = place_text(view.history.array)
         yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
         if lacks_key(view.history):
@@ -300,7 +312,7 @@ class ExplainReport:
                 yield from _advice_text(advice)
             yield from self._late()
             return
-        yield from self._seen()
+        yield from self._seen("Fragments that would be visible" if reasons else "Fragments visible")
         hidden = [item for item in self.explained if item.status != "visible"]
         if lacks_key(view.history):  # the line above says so once
             hidden = [item for item in hidden if item.reason != "unreadable"]
@@ -328,12 +340,12 @@ class ExplainReport:
                 yield Text(f"  {found._replace(names=tuple(late)).words}", "red")
                 yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
 
-    def _seen(self) -> Iterator[RenderableType]:
+    def _seen(self, title: str) -> Iterator[RenderableType]:
         view = self.view
         fragments = [item for item in self.explained if item.kind == "fragment"]
         first = min((item.t1 or 0 for item in fragments), default=0)
         seen = len(view.fragments)
-        line = Text("Fragments seen: ")
+        line = Text(f"{title}: ")
         line.append(f"{seen:,} of {len(fragments):,}", "green" if seen else "red")
         partial = sum(fragment.status == "partial" for fragment in fragments)
         line.append(f", {partial:,} of them in part" if partial else "")
@@ -343,9 +355,9 @@ class ExplainReport:
         elif not seen and view.end < first:
             yield "The window ends before the first write."
         yield f"Schema in force: {view.schema or 'none'}"
-        if fragments:
-            last = max(item.t2 or 0 for item in fragments)
-            yield f"Time span of the data: {window_text(first, last)}"
+        if seen:
+            first, last = min(f.t1 for f in view.fragments), max(f.t2 for f in view.fragments)
+            yield f"Time span of the visible fragments: {window_text(first, last)}"
 
     def _taken_away(self) -> Iterator[RenderableType]:
         from chronotile.show.events import delete_words, update_words
@@ -357,6 +369,22 @@ class ExplainReport:
         damaged = set() if lacks_key(view.history) else damaged
         deletes = [one for one in view.deletes if one.name not in damaged]
         updates = [one for one in view.updates if one.name not in damaged]
+        unseen = [one for one in updates if one.offset]
+        if unseen:
+            yield ""
+            yield Text("What TileDB does not see: updates inside a .con", "bold")
+            for update in unseen[:MOST]:
+                yield f"  {span_text(update.t1, update.t2)}  {update_words(update)[0]}"
+            command = f"chronotile apply {shell_word(view.history.array)}"
+            yield Text(f"      to write the rows with the new values: {command}", "cyan")
+            updates = [one for one in updates if not one.offset]
+        first, every = view.first_time, len(deletes) + len(updates)
+        deletes = [one for one in deletes if one.t2 >= first]
+        updates = [one for one in updates if one.t2 >= first]
+        if idle := every - len(deletes) - len(updates):
+            yield ""
+            count = count_text(idle, "delete or update", "deletes and updates")
+            yield f"{count} in force without effect: no visible fragment is as old"
         commits = []
         for one in deletes[:MOST]:
             words, notes = delete_words(one)
@@ -391,7 +419,8 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
         yield Text(f"      {', '.join(names[:2])}{', …' if len(names) > 2 else ''}", "dim")
     yield f"      {advice.why}"
     if advice.todo:
-        yield Text(f"      to do: {advice.todo}", "cyan")
+        todo = advice.todo if advice.todo.startswith("to ") else f"to do: {advice.todo}"
+        yield Text(f"      {todo.replace('to do: nothing', 'nothing to do')}", "cyan")
 
 
 @command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
@@ -432,6 +461,8 @@ class FragmentsReport:
     """Whether the array is encrypted, and no key was given."""
     gone: frozenset[str] = frozenset()
     """Names of the fragments that have a commit and no folder."""
+    vacuumed: frozenset[str] = frozenset()
+    """Those of them whose commit an `.ign` takes out: TileDB does not look for them."""
 
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object a fragment, with the columns of `log.fragments()`."""
@@ -457,8 +488,10 @@ class FragmentsReport:
         yield table
         if self.facts.num_rows > SHOWN:
             yield f"and {self.facts.num_rows - SHOWN:,} more (--json)"
-        if self.gone:
-            yield f"{count_text(len(self.gone), 'fragment')} with a commit, but without files"
+        if lost := len(self.gone - self.vacuumed):
+            yield f"{count_text(lost, 'fragment')} with a commit, but without files"
+        if count := len(self.vacuumed):
+            yield f"{count_text(count, 'fragment')} vacuumed: only their names are left"
         unknown = self.facts["metadata"].null_count - len(self.gone)
         if unknown:
             why = f". {NO_KEY}" if self.lacks_key else ""
@@ -468,6 +501,7 @@ class FragmentsReport:
         name = row["name"] if self.whole_names else short_name(row["name"])
         if row["metadata"] is None:
             why = "files gone" if row["name"] in self.gone else ""
+            why = "vacuumed" if row["name"] in self.vacuumed else why
             why = "unknown version" if is_newer(row["name"]) else why
             return ("", "", "", name, "", "", why)
         notes = [word for word, is_so in _flags(row) if is_so]
@@ -476,11 +510,14 @@ class FragmentsReport:
 
 
 def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    applied = len(row["applied_deletes"] or ())
+    applied = row["applied_deletes"] or ()
+    of_updates = sum(name.endswith(".upd") for name in applied)
+    of_deletes = len(applied) - of_updates
     yield "dense", row["dense"]
     yield "a time for each cell", row["has_timestamps"]
     yield "delete marks", row["has_delete_metadata"]
-    yield f"{applied} delete{'' if applied == 1 else 's'} applied", applied > 0
+    yield f"{count_text(of_deletes, 'delete')} applied", of_deletes > 0
+    yield f"{count_text(of_updates, 'update')} applied", of_updates > 0
 
 
 def short_name(name: str) -> str:
@@ -525,15 +562,17 @@ def fragments(
         log = read_log(one)
         with progress("reading footers", len(named_fragments(log.history).name)) as step:
             facts = read_facts(one.store, log.history, on_fragment=step)
-        listing = log.history.listing
+        listing, table, rules = log.history.listing, log.history.table, log.rules
+        gone = frozenset(facts["name"].to_pylist()).difference(
+            listing.fragments, listing.root_fragments
+        )
         return FragmentsReport(
             array=one.uri,
             facts=facts,
             whole_names=whole_names,
             lacks_key=lacks_key(log.history),
-            gone=frozenset(facts["name"].to_pylist()).difference(
-                listing.fragments, listing.root_fragments
-            ),
+            gone=gone,
+            vacuumed=gone.intersection(map(table.name, rules.ignored().tolist())),
         )
 
     return each_array(access.open(array, member), report, **member)  # type: ignore[no-any-return]
@@ -605,7 +644,7 @@ def members(group: str, as_of: Any, no_size: bool, access: Access) -> Answer:
 
 def _states(group: str, states: Sequence[WholeState], limit: int) -> Iterator[RenderableType]:
     count = count_text(len(states), "stretch", "stretches")
-    words = f"{count} of time at which every member can be read whole"
+    words = f"{count} of time in which every member can be read whole"
     yield Text(f"{place_text(group)}: {words}", "bold")
     if not states:
         return

@@ -210,6 +210,8 @@ OLDER = {
     "--from": "--at",
 }
 """Older spelling of an option -> the one of now."""
+OTHER = {"--as-of": "--end"}
+"""Option for one moment -> the end of the window that a command takes instead."""
 
 
 class FailOn(click.Choice):  # type: ignore[type-arg]  # generic in the newest click only
@@ -227,12 +229,12 @@ class Command(click.Command):
     """A command whose help lists its own options first, and those of many commands last."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take older spellings of options too."""
+        """Take older spellings of options, and a moment for the end of a window."""
         known = {text for option in self.params for text in option.opts}
 
         def spelled(word: str) -> str:
             name, equals, value = word.partition("=")
-            newer = OLDER.get(name)
+            newer = OLDER.get(name, OTHER.get(name))
             return f"{newer}{equals}{value}" if newer in known and name not in known else word
 
         return super().parse_args(ctx, [spelled(word) for word in args])

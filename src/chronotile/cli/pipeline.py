@@ -12,7 +12,7 @@ import importlib
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 NEVER = "never"
 """The severity that no finding has."""
 
-LOG_ALONE = "findings: of the log alone; --check fragments adds those that check and report find"
+LOG_ALONE = "these findings come from the commit files alone; --check fragments gives all of check"
 """What a run that opens no fragment leaves out."""
 
 
@@ -115,9 +115,9 @@ class PipelineReport:
         requests = count_text(totals.engine_open_requests, "request")
         after = totals.engine_open_requests_after_maintenance
         yield (
-            f"TileDB opens all arrays in a bucket with {requests}, with "
-            f"{after:,} after consolidate --mode all and vacuum; "
-            f"chronotile with {totals.open_requests:,}"
+            f"in a bucket, opening all of these arrays takes TileDB {requests} "
+            f"({after:,} after consolidate --mode all and vacuum), "
+            f"and chronotile {totals.open_requests:,}"
         )
         yield from summary.planned
         for outcome, count in summary.maintained:
@@ -228,6 +228,7 @@ def tables(
     operations. Local processes write them; up to a few thousand arrays this is faster than
     Spark.
     """
+    refuse_array(out, access)
     with progress("reading arrays"):
         if not parquet:
             return _in_delta(roots, out, access, since_last=since_last, check=check, sizes=sizes)
@@ -246,6 +247,25 @@ def tables(
         lines.append(LOG_ALONE)
     document = {name: {"file": file, "rows": count} for name, file, count in written}
     return Answer(document, lines, 0 if made.is_whole else 3)
+
+
+def refuse_array(out: str, access: Access) -> None:
+    """Refuse to write tables into an array, where TileDB and this tool would find them.
+
+    Raises:
+        click.UsageError: There is an array at the place, or around it.
+    """
+    from chronotile.array import Array
+
+    places = [find_place(out)]
+    with suppress(ChronotileError):  # it is the root of its bucket or disk
+        places.append(places[0].parent()[0])
+    for one in places:
+        with suppress(ChronotileError):  # nothing is there, or the run says what is wrong with it
+            place = access.open(one.uri)
+            if isinstance(place, Array):
+                problem = f"--out: {place.uri} is an array; give a folder outside of it"
+                raise wrong_call(f"{problem}, such as --out tables")
 
 
 def _in_delta(

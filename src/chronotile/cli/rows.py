@@ -29,6 +29,7 @@ from chronotile.cli.options import (
     window_options,
     wrong_call,
 )
+from chronotile.errors import shell_word
 from chronotile.format.timestamps import Ends, time_text
 from chronotile.show.output import (
     Answer,
@@ -85,6 +86,8 @@ class RowsToPrint(NamedTuple):
     """Columns before the fields of the array: a table leaves out those that are empty."""
     word: str = "row"
     """What one row is."""
+    below: str | None = None
+    """A line below the table."""
     is_count: bool = False
     """Whether only the number of rows is asked for."""
 
@@ -180,6 +183,8 @@ def _table_parts(
     if rows or found.summary is None:
         yield _table(found, rows)
     yield Text(_counted(len(rows), count, limit, found.word), "dim")
+    if found.below:
+        yield Text(found.below, "yellow")
 
 
 def _text_rows(found: RowsToPrint, batch: pa.RecordBatch) -> list[list[str]]:
@@ -324,7 +329,24 @@ def rows(
     reader = place.row_reader(*window, where=where, fields=_names(fields), **member)
     heading = f"{place_text(place.uri)}, rows at {window_text(reader.start, reader.end)}"
     batches = _ordered(reader, order_by)
-    return RowsToPrint(reader.schema, batches, reader.notes, heading, is_count=count)
+    below = _hidden_in_tiledb(place, *window)
+    return RowsToPrint(reader.schema, batches, reader.notes, heading, is_count=count, below=below)
+
+
+def _hidden_in_tiledb(place: Any, *window: Any) -> str | None:
+    """Say which rows of an array are shown here and hidden in TileDB: those of updates."""
+    from chronotile.array import Array
+
+    if not isinstance(place, Array):
+        return None
+    loose = [one for one in place.view(*window).updates if not one.offset]
+    if not loose:
+        return None
+    updates = count_text(len(loose), "update")
+    apply = f"chronotile apply {shell_word(place_text(place.uri))}"
+    return (
+        f"TileDB hides the rows of {updates}; here they have the new values; to write them: {apply}"
+    )
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -411,7 +433,16 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
         fields = f" with one of its fields: {', '.join(name for name, _ in named)}" if named else ""
         raise wrong_call(f"--row FIELD=VALUE is missing: name the row{fields}")
     table = place.blame(row, **member)
-    notes = notes_of(table)
+    notes, below = notes_of(table), _hidden_in_tiledb(place)
     heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"
     heads = table.column_names.index("t_time") + 1
-    return RowsToPrint(table.schema, table.to_batches(), notes, heading, times=("t",), heads=heads)
+    return RowsToPrint(
+        table.schema,
+        table.to_batches(),
+        notes,
+        heading,
+        times=("t",),
+        heads=heads,
+        word="event",
+        below=below,
+    )

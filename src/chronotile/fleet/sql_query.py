@@ -86,11 +86,11 @@ def _problem(message: str, known: Sequence[str]) -> str:
     r"""Say in one line what DuckDB found.
 
     >>> _problem("Catalog Error: Table with name comits does not exist!\nDid …", ["commits"])
-    'expected a table of the fleet, found comits; did you mean commits?'
+    "there is no table 'comits'; did you mean commits?"
     """
     missing = _NO_TABLE.search(message)
     if missing is None:
         first = message.partition("\n\n")[0].replace("\n", " ")
-        return f"expected a query that DuckDB takes, found: {first}"
+        return f"DuckDB refuses the query: {first}"
     hint = did_you_mean(missing[1], known) or f"; there are {', '.join(known)}"
-    return f"expected a table of the fleet, found {missing[1]}{hint}"
+    return f"there is no table {missing[1]!r}{hint}"

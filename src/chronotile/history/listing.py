@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import ArrayNotFoundError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, ChronotileError, shell_word
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
@@ -378,8 +378,8 @@ def no_array(store: Store, folders: Collection[str]) -> ArrayNotFoundError:
         return ArrayNotFoundError(store.uri, problem)
     if folders and OF_ARRAYS.isdisjoint(folders):
         below = find_below(store)
-        for near in (*below.groups, *below.arrays)[:1]:
-            problem = f"{problem}; {below.words()}; try {near}"
+        if below.groups or below.arrays:
+            problem = f"{problem}; {below.words()}: chronotile ls {shell_word(store.uri)}"
     return ArrayNotFoundError(store.uri, problem)
 
 

@@ -417,6 +417,9 @@ def _summarize_rows(table: pa.Table) -> dict[str, Any]:
     return counts | {"update": len(before), "fields": fields}
 
 
+_NOUNS = {"metadata": "metadata file"}
+
+
 def summary_words(found: Mapping[str, Any]) -> str:
     """Say what a diff shows, in one sentence.
 
@@ -424,6 +427,8 @@ def summary_words(found: Mapping[str, Any]) -> str:
     '12 rows inserted, 2 rows updated (amount in 2)'
     >>> summary_words({"added": {"fragment": 1, "cells": 40, "bytes": 4571, "delete": 2}})
     'added: 1 fragment (40 cells, 4.6 kB), 2 deletes'
+    >>> summary_words({"added": {"schema": 1, "metadata": 1}, "removed": {"schema": 1}})
+    'replaced: 1 schema; added: 1 metadata file'
     """
     from chronotile.show.output import count_text, size_text
 
@@ -434,13 +439,16 @@ def summary_words(found: Mapping[str, Any]) -> str:
             more = f" ({', '.join(fields)})" if kind == "update" and fields else ""
             past = "d" if kind.endswith("e") else "ed"
             parts.append(f"{count_text(found[kind], 'row')} {kind}{past}{more}")
+    if all("schema" in found.get(change, {}) for change in (ADDED, REMOVED)):
+        # Its file stays: another schema is in force.
+        found = {name: {**part, "schema": 0} for name, part in found.items()}
+        parts.append("replaced: 1 schema")
     for change in (ADDED, REMOVED):
-        counts = dict(found.get(change, {}))
+        counts = {kind: count for kind, count in found.get(change, {}).items() if count}
         cells, size = counts.pop("cells", None), counts.pop("bytes", None)
         held = "" if cells is None else f" ({count_text(cells, 'cell')}, {size_text(size)})"
-        many = {"metadata": "metadata"}
         words = [
-            count_text(count, kind, many.get(kind)) + (held if kind == "fragment" else "")
+            count_text(count, _NOUNS.get(kind, kind)) + (held if kind == "fragment" else "")
             for kind, count in counts.items()
         ]
         parts += [f"{change}: {', '.join(words)}"] if words else []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from chronotile.errors import ChronotileError, ReadError
+from chronotile.errors import ChronotileError, ReadError, without_secrets
 from chronotile.storage.engine_access import engine_access, engine_uri
 
 if TYPE_CHECKING:
@@ -179,8 +179,7 @@ class Engine:
         self._library.tiledb_error_message(error, ctypes.byref(text))
         words = (text.value or b"nothing").decode("utf-8", "replace").split("\n", 1)[0]
         self._library.tiledb_error_free(ctypes.byref(error))
-        for secret in self._secrets:
-            words = words.replace(secret, "…") if secret else words
+        words = without_secrets(words, self._secrets)
         raise EngineError(self._where, f"the engine answered: {words[:500]}")
 
     def open(self, start: int, end: int, mode: int = READ) -> None:

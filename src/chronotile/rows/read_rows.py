@@ -201,8 +201,9 @@ def _chosen(schema: Schema, names: Sequence[str] | None) -> tuple[Field, ...]:
     for name in dict.fromkeys(names):
         field = schema.field(name)
         if field is None:
-            hint = did_you_mean(name, [one.name for one in schema.fields])
-            raise PredicateError(name, f"expected a field of the schema, found {name!r}{hint}")
+            known = [one.name for one in schema.fields]
+            hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise PredicateError("fields", f"there is no field {name!r}{hint}")
         chosen.append(field)
     if not chosen:
         raise ChronotileError("fields", "expected at least one field, found none")

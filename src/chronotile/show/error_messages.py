@@ -23,10 +23,12 @@ from chronotile.errors import (
     ChronotileError,
     PredicateError,
     StorageError,
+    did_you_mean,
     printable,
     printable_json,
     split_problem,
     without_queries,
+    without_secrets,
 )
 
 if TYPE_CHECKING:
@@ -182,8 +184,11 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
                 name = error.param.opts[-1]
             return Complaint(where, f"{name} is missing", hint, status)
         case click.NoSuchOption():
-            near = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-            problem = f"expected an option of this command, found {error.option_name}{near}"
+            # By the letters alone: with the dashes in front, any two options look alike.
+            options = [text for one in error.ctx.command.params for text in one.opts]
+            known = {text.lstrip("-"): text for text in options if text.startswith("--")}
+            near = did_you_mean(error.option_name.lstrip("-"), known, "--")
+            problem = f"there is no option {error.option_name}{near}"
             return Complaint(where, problem, hint, status)
         case click.BadParameter():
             name = error.param.opts[-1] if error.param else "a parameter"
@@ -204,8 +209,7 @@ def _hushed(text: str, arguments: Sequence[str]) -> str:
     >>> _hushed("no 'hush-hush' at https://u:p@h/x?sig=1", ["--storage", "token=hush-hush"])
     "no '…' at https://…@h/x?…"
     """
-    for value in _secrets(arguments):
-        text = text.replace(value, "…").replace(printable(value), "…")
+    text = without_secrets(text, _secrets(arguments))
     return _USER.sub(r"\1…@", without_queries(text))
 
 

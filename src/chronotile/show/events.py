@@ -128,7 +128,7 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
     except KeyNeededError:
         return f"deleted rows, {_SEALED}", ()
     except ChronotileError as error:
-        return "deleted rows", (f"its condition cannot be read: {error}",)
+        return "deleted rows; which ones is not known", (f"its condition cannot be read: {error}",)
     if schema is None:
         return text, ("no schema is at hand: values are raw bytes",)
     if also := also_removes(stored, schema):
@@ -150,10 +150,12 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
             for name, raw in commit.values
         )
         text = f"set {', '.join(pairs)} in rows where `{commit.text}`"
+        if not commit.values:  # a stand-in for one that an erase took the values out of
+            return "an update without values, which matches no row", ()
     except KeyNeededError:
         return f"updated rows, {_SEALED}", ()
     except ChronotileError as error:
-        return "updated rows", (f"it cannot be read: {error}",)
+        return "updated rows; which ones is not known", (f"it cannot be read: {error}",)
     note = "the engine does not apply updates: it hides these rows instead"
     if commit.offset:
         note = (

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.commit_files import damage
-from chronotile.check.findings import CODES, KEEP_OR_DROP, TAKEN_OUT
+from chronotile.check.findings import CODES, KEEP_OR_DROP, LEFT_OUT, TAKEN_OUT
 from chronotile.errors import shell_word
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
@@ -100,6 +100,9 @@ def _words(
     be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
     array = shell_word(view.history.array)
     match reason:
+        case "in-window" if kind in ("delete", "update") and not plural:
+            removed = f"chronotile rows {array} --removed-by {items[0].name}"
+            return "in force: committed, and inside the window", f"to see its rows: {removed}"
         case "in-window":
             return "committed, and inside the window", ""
         case "overlaps-window":
@@ -113,9 +116,12 @@ def _words(
             return _superseded(because or "", it, its, view, by)
         case "ignored":
             decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
-            gone = "commits out: they were" if plural else "commit out: it was"
-            why = f"{decider} {its} {gone} vacuumed or deleted"
-            why = why if by is None else f"{by}: {why}"
+            out = f"{decider} {its} {'commits' if plural else 'commit'} out"
+            if by is not None:
+                return f"{by}: {out}", ""
+            why = f"{out}: {'they were' if plural else 'it was'} vacuumed or deleted"
+            if merged := _merged_from(items, view):
+                return why, f"nothing: {merged}, which is visible, was merged from that time"
             return why, "nothing, if that was meant; only a backup has the files"
         case "uncommitted" if kind == "fragment":
             what = "these fragments: their writes are" if plural else "this fragment: its write is"
@@ -134,13 +140,24 @@ def _words(
             return f"{be} encrypted, and no key was given", "give --key-file"
         case "unreadable":
             if kind in ("delete", "update"):
-                return f"{its} condition cannot be read", TAKEN_OUT.format(array=array)
+                words = TAKEN_OUT if items[0].because is None else LEFT_OUT
+                return f"{its} condition cannot be read", words.format(array=array)
             path = items[0].path
             for item in damage(view.history):
                 if item.path == path:
                     return item.message, item.hint
             return f"{be} damaged", CODES["tile-corrupt"][1].format(array=array)
     return reason, ""
+
+
+def _merged_from(items: list[Explanation], view: View) -> str | None:
+    """Name the visible fragment that covers the times of some fragments and is a merged one."""
+    times = [(one.t1, one.t2) for one in items if one.t1 is not None and one.t2 is not None]
+    for fragment in view.fragments:
+        covers = all(fragment.t1 <= t1 and t2 <= fragment.t2 for t1, t2 in times)
+        if covers and fragment.t1 < fragment.t2:
+            return fragment.name
+    return None
 
 
 def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> tuple[str, str]:
@@ -155,13 +172,14 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
         moment = first_end(name, dense=view.history.dense)
         why = by or f"a restore or an undelete hides {it}"
         why += f" from {time_text(moment)} ({moment}) on"
-        return why, f"an --end before {moment} sees {it}, until a vacuum by the engine"
+        rows = f"chronotile rows {shell_word(view.history.array)} --end {moment - 1}"
+        return why, f"to see {it}, until TileDB vacuums: {rows}"
     if all(fragment.name != text for fragment in view.fragments):
-        why = f"{because} lists {it}, but {text}, which should replace {it}, is not seen"
+        why = f"{because} lists {it}, but {text}, which should replace {it}, is not visible"
         return why, f"chronotile check {shell_word(view.history.array)} says what is wrong"
-    why = f"{because} lists {it}: {its} cells are in {text}, which is seen"
+    why = f"{because} lists {it}: {its} cells are in {text}, which is visible"
     if not view.history.dense:
-        return why, "nothing: no cell is lost, at any time"
+        return why, "nothing: every cell can still be read, at every time"
     moment = first_end(name, dense=True)
     return why, f"nothing is lost; an --end before {moment} sees {it} apart, until a vacuum"
 

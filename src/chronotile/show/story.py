@@ -19,7 +19,7 @@ import numpy as np
 
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
-from chronotile.format.kinds import ENUMERATIONS, EVENTS, FRAGMENTS, META
+from chronotile.format.kinds import ENUMERATIONS, EVENTS, FRAGMENTS, META, TILES
 from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.show.events import (
     Event,
@@ -288,7 +288,7 @@ class Story:
                 tile, offset = table.tile(item.row)
                 size = len(tile)
         text, notes = self._words(kind, item, content)
-        if item.path in self._problems:
+        if item.row is None and item.path in self._problems:
             notes = (*notes, f"damaged: {self._problems[item.path]}")
         written = None
         if self.facts.written and (kind in _DATED or (kind == "write" and item.t1 != item.t2)):
@@ -329,8 +329,7 @@ class Story:
             case "consolidated":
                 return self._consolidated_words(item.path), ()
             case "ignore":
-                count = self._ignored_by.get(item.path, 0)
-                return f"took {count_text(count, 'commit')} out of the consolidated files", ()
+                return self._ignore_words(item.path), ()
             case "vacuum":
                 return self._vacuum_words(item.path), ()
             case "schema":
@@ -360,7 +359,23 @@ class Story:
         if not count:
             return ""
         reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)
-        return f"; applied in {count} of {count_text(reach, 'fragment')} in its reach"
+        of_them = "it" if reach == 1 else "all of them" if count == reach else f"{count} of them"
+        return f"; in force in {count_text(reach, 'fragment')}, already written into {of_them}"
+
+    def _ignore_words(self, source: str) -> str:
+        """Count the writes that an `.ign` takes out; a delete stays in force (F5)."""
+        count = self._ignored_by.get(source, 0)
+        kept = sum(
+            path == source and uri.endswith(TILES)
+            for uri, path in self.view.history.table.ignores.items()
+        )
+        words = f"took {count_text(count - kept, 'commit')} out of the consolidated files"
+        if not kept:
+            return words
+        stays = "stays" if kept == 1 else "stay"
+        named = f"named {count_text(kept, 'delete or update', 'deletes or updates')}"
+        named += f", which {stays} in force all the same"
+        return f"{words}; {named}" if count > kept else named
 
     def _consolidated_words(self, source: str) -> str:
         counts = self._con_counts.get(source, {})
@@ -376,12 +391,16 @@ class Story:
 
     def _vacuum_words(self, source: str) -> str:
         if source not in self._replaced:
-            return "marked fragments as replaced"
+            return "listed fragments as replaced"
         noun = "metadata file" if source.startswith(META) else "fragment"
         what = count_text(self._replaced[source], noun)
         if name_in(source) in self.facts.operations.of_name:
             return f"hid {what}"
-        return f"marked {what} as replaced, to be removed by the next vacuum"
+        lists = f"listed {what} as replaced"
+        own = name_in(source)
+        if not source.startswith(META) and own in self.view.rules.uncommitted:
+            return f"{lists}; vacuum keeps them, as {own} has no commit"
+        return f"{lists}, for the next vacuum to remove"
 
     def _schema_words(self, path: str) -> tuple[str, tuple[str, ...]]:
         schemas = self.view.history.schemas

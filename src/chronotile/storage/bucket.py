@@ -25,6 +25,7 @@ from chronotile.errors import (
     StorageError,
     TooLargeError,
     without_queries,
+    without_secrets,
 )
 from chronotile.storage.backend import Backend, Options, Retry, Traits
 from chronotile.storage.place import (
@@ -56,6 +57,8 @@ _ENDPOINTS = {
 }
 _SECRET = re.compile(SECRET_NAME, re.IGNORECASE)
 _REFUSED = re.compile(r"status code: 4(?!08|29)\d\d")
+_UNREACHED = re.compile("error sending request|operation timed out")
+"""What an error says if no answer came."""
 _BROKEN_OFF = "Error getting list response body"
 """How the client says that a part of a list arrived: it repeats all requests but this one."""
 _PAGED = frozenset({"s3", "gs", "memory"})
@@ -127,14 +130,13 @@ class Bucket(Backend):
     def _error(self, path: str, cause: BaseException) -> StorageError:
         words = (str(cause).strip() or type(cause).__name__).split("\n", 1)[0]
         words = without_queries(words)
-        for name, value in self._options:
-            if _SECRET.search(name) and value:
-                words = words.replace(value, "…")
+        words = without_secrets(words, (v for name, v in self._options if _SECRET.search(name)))
         if _NO_CREDENTIALS.search(words):
             scheme = self._place.scheme
             problem = f"expected credentials for {scheme}, found none: {_CREDENTIALS[scheme]}"
             return StorageError(self._place.uri, problem)
-        return StorageError(self._place.uri_of(path), f"the storage answered: {words[:500]}")
+        verb = "did not answer" if _UNREACHED.search(words) else "answered"
+        return StorageError(self._place.uri_of(path), f"the storage {verb}: {words[:500]}")
 
     def _missing(self, path: str) -> MissingObjectError:
         return MissingObjectError(self._place.uri_of(path), "expected an object, found nothing")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chronotile.errors import ChronotileError
 from chronotile.format.kinds import COMMIT_FILES, COMMIT_WORDS, COMMITS, FILE_WORDS, LINES, META
 from chronotile.format.names import is_name, try_parse
 from chronotile.visibility.rules import (
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chronotile.history.read_history import SchemaFile
-    from chronotile.visibility.view import Delete, View
+    from chronotile.visibility.view import View
 
 
 class Explanation(NamedTuple):
@@ -142,16 +141,8 @@ def _tiles(view: View) -> Iterator[Explanation]:
         because = None if table.is_loose(row) else table.path(row)
         rule = Rule.OUTSIDE
         if is_inside(commit.t1, commit.t2, view.start, view.end):
-            rule = Rule.INSIDE if _is_readable(commit) else Rule.UNREADABLE
+            rule = Rule.UNREADABLE if commit.is_damaged else Rule.INSIDE
         yield _of_row(view, row, COMMIT_WORDS[table.uris.ext[row]], rule, because)
-
-
-def _is_readable(commit: Delete) -> bool:
-    try:
-        _ = commit.stored
-    except ChronotileError:
-        return False
-    return True
 
 
 def _commit_files(view: View) -> Iterator[Explanation]:

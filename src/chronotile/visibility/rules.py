@@ -327,11 +327,14 @@ class Rules:
         return {name: f"{FRAGMENTS}/{name}" for name in inside} | {name: name for name in in_root}
 
     def ignored(self) -> I64:
-        """List the rows of ignored writes that are effective in no other file."""
+        """List the rows of ignored writes that are effective in no other file, each write once."""
         table = self.history.table
         rows = np.flatnonzero(table.ignored & ~table.effective & (table.uris.ext <= OK))
         if not len(rows):
             return rows
         effective = text_columns.names(table, self.fragment_rows)
-        chosen: I64 = rows[~texts_in(text_columns.names(table, rows), effective)]
-        return chosen
+        chosen = rows[~texts_in(text_columns.names(table, rows), effective)].tolist()
+        # Several `.con` files may hold one write.
+        return np.array(
+            [*{table.name(row): row for row in reversed(chosen)}.values()][::-1], np.int64
+        )

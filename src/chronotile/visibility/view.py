@@ -28,6 +28,7 @@ from chronotile.errors import (
 )
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import span_text, time_text
 from chronotile.visibility.gaps import gap_in
 from chronotile.visibility.rules import schema_at
@@ -111,6 +112,15 @@ class Delete:
             # Equal tiles are decoded once, wherever they stand: only here is the file known.
             where = f"{self.source} (tile at byte {self.offset})" if self.offset else self.source
             raise type(error)(where, *error.args[1:]) from error
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if its tile cannot be read."""
+        try:
+            _ = self.stored
+        except ChronotileError:
+            return True
+        return False
 
     @property
     def predicate(self) -> Condition:
@@ -296,13 +306,20 @@ class View:
     @property
     def without_reach(self) -> int:
         """The number of deletes and updates in force that are older than every visible fragment."""
-        rows, _ = self.rules.visible(self.start, self.end)
-        times = self.history.table.uris
-        first = times.t1[rows].min() if len(rows) else 0
+        first, times = self.first_time, self.history.table.uris
         return sum(
             int((times.t2[self.rules.in_force(kind, self.start, self.end)] < first).sum())
             for kind in (self.rules.delete_rows, self.rules.update_rows)
         )
+
+    @property
+    def first_time(self) -> int:
+        """The time of the first visible fragment: an older delete or update hides no row.
+
+        Later than all times if no fragment is visible.
+        """
+        rows, _ = self.rules.visible(self.start, self.end)
+        return int(self.history.table.uris.t1[rows].min()) if len(rows) else MAX_TIMESTAMP + 1
 
     @cached_property
     def _schema_file(self) -> SchemaFile | None:

@@ -12,6 +12,7 @@ import pytest
 from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray
 
+import chronotile
 from chronotile import open_log
 from chronotile.check.findings import CODES, SEVERITIES, RefusedError
 from chronotile.check.fragments import MANY_LOOSE
@@ -38,6 +39,7 @@ EXPECTED = {
     "bad-ignored-delete": {("delete-ignored", "warning"), ("con-superseded", "info")},
     "bad-update-in-con": {("con-has-updates", "warning")},
     "bad-vac-absolute": {("vac-absolute", "warning")},
+    "bad-vac-alone": {("fragment-without-commit", "warning")},
     "dense-consolidated-v16": {("vac-absolute", "info"), ("superseded-bytes", "info")},
     "con-twice": {("delete-duplicate", "info")},
     "con-many-deletes": {("con-blocks-consolidation", "warning")},
@@ -181,3 +183,29 @@ def test_a_fragment_whose_tiles_do_not_fit_its_domain(high: int, tmp_path: pathl
     (found,) = open_log(array.uri).check()
     assert (found.code, found.severity) == ("fragment-tile-count", "error")
     assert f"2 tiles, its domain {high // 10 + 1}: core 2.25 wrote it" in found.message
+
+
+def test_a_vac_whose_fragment_has_no_commit_hides_rows_until_that_is_committed(
+    tmp_path: pathlib.Path,
+) -> None:
+    array = shutil.copytree(CASES["bad-vac-alone"].array, tmp_path / "array")
+    (item,) = open_log(array).check()
+    assert ".vac hides 2 committed fragments, and this one, which replaces them, has no" in (
+        item.message
+    )
+    assert item.hint.startswith(f"chronotile repair {array} --commit-orphans ")
+    assert not open_log(array).view().fragments
+    chronotile.repair(array, commit_orphans=True)
+    assert [f"__fragments/{one.name}" for one in open_log(array).view().fragments] == [item.path]
+    assert {one.severity for one in open_log(array).check()} == {"info"}
+
+
+def test_a_vac_whose_fragment_is_broken_is_moved_by_hand(tmp_path: pathlib.Path) -> None:
+    array = shutil.copytree(CASES["bad-vac-alone"].array, tmp_path / "array")
+    (item,) = open_log(array).check()
+    (array / item.path / "__fragment_metadata.tdb").unlink()
+    (item,) = open_log(array).check()
+    (vacuum,) = (array / "__commits").glob("*.vac")
+    assert f"move __commits/{vacuum.name} out of the array by hand" in item.hint
+    vacuum.rename(tmp_path / vacuum.name)
+    assert len(open_log(array).view().fragments) == 2

@@ -142,7 +142,7 @@ def test_explain_covers_every_object(
     assert document == [item.to_dict() for item in view.explain()]
     status, text, err = run(capsys, "explain", case.array, *bounds, *options)
     assert (status, err.count("\n")) == (0, 0 if view.gap is None else 1)
-    assert f"Fragments seen: {len(view.fragments)} of" in text
+    assert f"visible: {len(view.fragments)} of" in text
     assert len(text.splitlines()) < 70, "one screen, or little more"
     for item in document[:3]:
         named = answer(capsys, "explain", case.array, item["name"], *bounds, *options)
@@ -196,12 +196,12 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "set region = 'north' in rows where `id == 7`",
         "note: the engine does not apply updates: it hides these rows instead",
         "merged 2 fragments into one",
-        "marked 2 fragments as replaced, to be removed by the next vacuum",
+        "listed 2 fragments as replaced, for the next vacuum to remove",
         "put 5 commits into one file: 4 writes, 1 delete",
         "took 2 commits out of the consolidated files",
         "wrote a fragment; its files are gone",
         "wrote a fragment, but did not commit it",
-        "hidden now: superseded by __commits/",
+        "hidden now by __commits/",
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64, 0 to 999999, tiles of 1000); attributes",
         "974 bytes, in __commits/",
@@ -248,13 +248,17 @@ def test_a_delete_that_breaks_the_array_is_noted(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("case", "window", "words"),
     [
-        ("sparse-consolidated-v22", ("0", "40"), "nothing: no cell is lost, at any time"),
+        (
+            "sparse-consolidated-v22",
+            ("0", "40"),
+            "nothing to do: every cell can still be read, at every time",
+        ),
         ("dense-consolidated-v22", ("0", "40"), "sees them apart, until a vacuum"),
         ("sparse-loose", ("0", "15"), "to do: open with --end"),
         ("sparse-loose", ("15", "99"), "to do: open with --start 10 or earlier"),
         ("overlaps", ("15", "99"), "only the cells of that time are read"),
         ("bad-uncommitted", ("0", "99"), "no commit names this fragment: its write is still"),
-        ("bad-no-fragment", ("0", "99"), "The engine cannot open this array at this window"),
+        ("bad-no-fragment", ("0", "99"), "TileDB cannot open this array at this window"),
         ("bad-vac-alone", ("0", "99"), "which should replace"),
         ("ign", ("0", "99"), "it was vacuumed or deleted"),
         ("bare", ("0", "99"), "nothing was ever written"),
@@ -349,7 +353,7 @@ WRONG_CALLS = [
     ((), 0, None),
     (("frobnicate",), 2, "expected a command, found 'frobnicate'"),
     (("vissible", "x"), 2, "did you mean visible?"),
-    (("--colour",), 2, "found --colour"),
+    (("--colour",), 2, "there is no option --colour"),
     (("log",), 2, "log: ARRAY is missing"),
     (("log", "ARRAY", "extra"), 2, "extra"),
     (

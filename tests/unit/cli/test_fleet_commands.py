@@ -92,7 +92,7 @@ def test_a_query_asks_the_rows_of_an_array(root: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
-        ("select * from comits", "found comits; did you mean commits?"),
+        ("select * from comits", "there is no table 'comits'; did you mean commits?"),
         ("selct * from commits", "syntax error"),
         ("select nme from commits", "nme"),
     ],

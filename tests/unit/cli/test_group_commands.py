@@ -187,8 +187,8 @@ def test_a_plain_folder_says_what_is_below(
     for command in ("log", "visible", "explain", "fragments", "usage", "vacuum", "repair"):
         status, _, err = run(capsys, command, tmp_path / "lake")
         assert status == 3
-        assert f"1 array and 1 group below; try {tmp_path}/lake/g" in err, command
+        assert f"1 array and 1 group below: chronotile ls {tmp_path}/lake" in err, command
     status, _, err = run(capsys, "members", tmp_path / "lake")
     assert status == 3
-    assert f"1 array and 1 group below; try {tmp_path}/lake/g" in err
+    assert f"1 array and 1 group below: chronotile ls {tmp_path}/lake" in err
     assert run(capsys, "log", tmp_path / "lake" / "a", "--member", "x")[0] == 2

@@ -155,9 +155,84 @@ def test_the_first_line_of_explain_is_what_check_calls_an_error(
         return
     _, text, _ = run(capsys, "explain", case.array)
     first = text.splitlines()[0]
-    fails = first.startswith(("Every read at this window fails", "The engine cannot open"))
+    fails = first.startswith(("Every read at this window fails", "TileDB cannot open"))
     assert fails == bool(codes & stops) or codes & {"tile-corrupt"}
     assert not fails or "chronotile repair" in first
+
+
+@pytest.mark.parametrize("name", ["bad-backwards", "bad-name", "bad-no-fragment", "bad-tile"])
+@pytest.mark.parametrize("command", ["log", "visible", "explain"])
+def test_looking_says_first_that_tiledb_cannot_open_or_read_the_array(
+    name: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text, _ = run(capsys, command, CASES[name].array)
+    first, *others = text.splitlines()
+    assert (status, first.split(" this array")[0]) in [
+        (0, "TileDB cannot open"),
+        (0, "TileDB cannot read"),
+    ]
+    assert "chronotile repair" in first
+    assert any("would be visible" in line for line in others)
+
+
+@pytest.mark.parametrize("name", ["bad-tile", "bad-empty-delete", "bad-con-tile"])
+def test_no_command_calls_a_delete_in_force_that_cannot_be_read(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = CASES[name].array
+    _, history, _ = run(capsys, "log", array)
+    assert "0 deletes and 0 updates would be in force; 1 delete cannot be read" in history
+    assert "delete  cannot be read" in history
+    _, seen, _ = run(capsys, "visible", array)
+    assert "\n1 delete cannot be read\n" in seen
+    assert "in force" not in seen
+
+
+def test_explain_lists_only_what_hides_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = run(capsys, "explain", CASES["bad-vac-alone"].array)
+    assert "1 delete or update in force without effect: no visible fragment is as old" in text
+    assert "What hides rows" not in text
+    _, text, _ = run(capsys, "log", CASES["bad-vac-alone"].array)
+    assert "in force, but no visible fragment is as old: no row is hidden" in text
+    _, text, _ = run(capsys, "explain", CASES["bad-update-in-con"].array)
+    assert "What TileDB does not see: updates inside a .con" in text
+    assert "What hides rows" not in text
+
+
+def test_a_fragment_that_several_files_ignore_counts_once(tmp_path: Path) -> None:
+    array = shutil.copytree(CASES["ign"].array, tmp_path / "array")
+    (item,) = (one for one in ct.open_log(array).view().explain() if one.reason == "ignored")
+    con = array / item.path
+    shutil.copy(con, con.with_name(f"{con.stem[:-35]}{'f' * 32}_22.con"))
+    log = ct.open_log(array)
+    assert [one.name for one in log.view().explain() if one.reason == "ignored"] == [item.name]
+    assert log.lifelines()["name"].to_pylist().count(item.name) == 1
+
+
+def test_a_moment_is_the_end_of_a_window(capsys: pytest.CaptureFixture[str]) -> None:
+    array = CASES["sparse-loose"].array
+    _, text, _ = run(capsys, "visible", array, "--as-of", "15", "--json")
+    assert text == run(capsys, "visible", array, "--end", "15", "--json")[1]
+
+
+def test_an_option_is_guessed_only_if_its_letters_are_near(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, _, err = run(capsys, "visible", "nowhere", "--jsn")
+    assert (status, err.count("there is no option --jsn; did you mean --json?")) == (2, 1)
+    status, _, err = run(capsys, "moments", "nowhere", "--as-of", "15")
+    assert (status, err.count("there is no option --as-of (see")) == (2, 1)
+
+
+@pytest.mark.parametrize("inside", ["", "tables"])
+def test_tables_are_not_written_into_an_array(
+    inside: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = shutil.copytree(CASES["sparse-loose"].array, tmp_path / "array")
+    before = sorted(array.rglob("*"))
+    status, _, err = run(capsys, "tables", array, "--out", array / inside)
+    assert (status, f"--out: {array} is an array" in err) == (2, True)
+    assert sorted(array.rglob("*")) == before
 
 
 def test_a_lock_is_of_tiledb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -401,3 +476,10 @@ def without_now(text: str) -> str:
     return re.sub(
         r"\b17[5-9]\d{10}\b|\d{8}T\d{6}\.\d+Z|20(2[5-9]|[3-9]\d)-\S+ \S+ UTC", "now", text
     )
+
+
+def test_a_secret_of_one_letter_leaves_a_message_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    secrets = ("--storage", "access_key_id=a", "--storage", "secret_access_key=hush-hush")
+    status, _, err = run(capsys, "log", "nowhere-hush-hush", *secrets)
+    assert status == 3
+    assert "nowhere-…: expected a folder, found nothing" in err

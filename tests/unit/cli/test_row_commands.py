@@ -163,8 +163,9 @@ def test_a_limit_says_how_many_rows_there_are(
     array: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = said(capsys, "rows", array, "-n", "5").splitlines()
-    assert len(lines) == 8, "a heading, names, five rows, and how many there are"
-    assert lines[-1] == "5 of 205 rows"
+    assert len(lines) == 9, "a heading, names, five rows, how many there are, and what TileDB hides"
+    assert lines[-2] == "5 of 205 rows"
+    assert lines[-1].startswith("TileDB hides the rows of 1 update; here they have the new values")
 
 
 def test_rows_come_in_the_order_that_is_asked_for(

@@ -40,6 +40,6 @@ def test_an_array_that_cannot_be_read_does_not_stop_the_others(tmp_path: pathlib
 def test_a_fleet_is_opened_to_its_cells(tmp_path: pathlib.Path) -> None:
     found = check_fleet(str(CASES["inside-sparse-v22"].array), deep=True)
     assert found.looked_at.opened == found.looked_at.files == 48
-    assert "all of them to the content" in found.looked_at.words("deep")
+    assert " bytes in all), with their content" in found.looked_at.words("deep")
     with pytest.raises(ChronotileError, match="found both"):
         check_fleet(str(tmp_path), deep=True, log_only=True)

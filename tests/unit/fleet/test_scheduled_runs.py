@@ -117,8 +117,8 @@ def test_the_summary_says_whose_requests_it_counts() -> None:
     assert isinstance(worst, Table)
     assert [column.header for column in worst.columns] == ["requests of an open", "array"]
     assert line == (
-        "TileDB opens all arrays in a bucket with 517 requests, with 14 after "
-        "consolidate --mode all and vacuum; chronotile with 73"
+        "in a bucket, opening all of these arrays takes TileDB 517 requests (14 after "
+        "consolidate --mode all and vacuum), and chronotile 73"
     )
 
 

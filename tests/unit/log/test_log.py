@@ -310,7 +310,12 @@ def test_a_commit_in_a_con_and_in_a_loose_file_counts_once(
         assert int(heat) == row["commits"] == in_group.commits
         return headline, row["commits"], row["loose_commits"], spans
 
-    assert counted() == ("4 commits (4 of them also loose)", 4, 4, [("con", 4)])
+    assert counted() == (
+        "4 commits (4 of them in a .con and in a file of its own)",
+        4,
+        4,
+        [("con", 4)],
+    )
     array.vacuum("commits")
     assert counted() == ("4 commits", 4, 0, [("con", 4)])
     array.consolidate("fragments")
@@ -318,7 +323,7 @@ def test_a_commit_in_a_con_and_in_a_loose_file_counts_once(
     array.consolidate("commits")  # a second `.con`, with all of them
     array.vacuum("fragments")
     assert counted() == (
-        "1 commit (1 of them also loose)",
+        "1 commit (1 of them in a .con and in a file of its own)",
         1,
         1,
         [("con", 4), ("con", 5), ("ign", 4)],

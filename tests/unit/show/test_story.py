@@ -184,7 +184,8 @@ def test_a_summary_names_the_first_few_files(
     assert steps > 8
     assert main(["vacuum", str(array), "--dry-run"]) == 0
     few = capsys.readouterr().out
-    assert few.count("\n") == 1 + 1 + 8 + 1 + 1, "a line, a head, 8 files, how many more, requests"
+    lines = 1 + 1 + 8 + 1 + 1 + 1
+    assert few.count("\n") == lines, "a line, a head, 8 files, how many more, a note, requests"
     assert f"and {steps - 8} more (--verbose lists all)" in few
     assert main(["vacuum", str(array), "--dry-run", "--verbose"]) == 0
     assert "more (--verbose" not in capsys.readouterr().out
