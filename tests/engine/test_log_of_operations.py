@@ -63,7 +63,7 @@ def test_log_tells_one_event_for_each_operation(
     restored, merged, deleted = blocks[:3]
     assert "restored the array to " in restored
     assert restored.count("\n") == 2
-    assert "fragments hidden; by bob: bad load" in restored
+    assert 'fragments hidden; by bob: "bad load"' in restored
     assert f"operation {ids(array)['restore']}, " in restored
     assert "put the commits into one file; by ann: tidy" in merged
     # A delete that is there knows whether it is in force: it speaks for its operation.
@@ -145,7 +145,8 @@ def test_explain_names_the_operation_that_hides(
 ) -> None:
     text = printed(capsys, "explain", array.uri)
     assert "hidden by the restore of 2" in text
-    assert f"(operation {ids(array)['restore']}; by bob: bad load)" in text
+    restore = ids(array)["restore"]
+    assert f'(operation {restore}; by bob: "bad load")' in text
 
 
 def test_the_timeline_has_a_mark_for_each(array: Array) -> None:

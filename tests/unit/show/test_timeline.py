@@ -602,6 +602,6 @@ def test_tags_and_operations_are_marks(shipped: Path, page: Page) -> None:
     told = {kind: page.locator(f"#chart .mark.{kind}") for kind in ("tag", "operation")}
     assert "tag after-the-load" in (told["tag"].last.get_attribute("aria-label") or "")
     told["operation"].last.hover()
-    assert "ana: all there" in page.inner_text("#tip")
+    assert 'ana: "all there"' in page.inner_text("#tip")
     told["tag"].first.click()
     assert knob(page)["heading"].startswith("Opened at 2024-05-1"), "a click chooses its moment"
