@@ -178,9 +178,14 @@ class Execution:
     def advance(self, until: int | None = None) -> None:
         """Carry out the stages up to one, by its number; all that are left, without it."""
         last = len(self.plan.stages) if until is None else until
-        while self._next < last:
-            self._run(self.plan.stages[self._next])
-            self._next += 1
+        try:
+            while self._next < last:
+                self._run(self.plan.stages[self._next])
+                self._next += 1
+        except KeyboardInterrupt:  # in a notebook the process goes on, and the run does not
+            if self._begun is not None:
+                operations.give_up(self._begun)
+            raise
 
     def look(self) -> None:
         """Look at what the next stage relies on, before it comes; see `Stage.looks`."""

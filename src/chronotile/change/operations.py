@@ -420,7 +420,8 @@ def runs_here(process: object) -> bool:
 
 
 _GIVEN_UP: set[str] = set()
-"""Operations of this process that failed, and whose end the storage did not take either."""
+"""Operations of this process that nobody is at any more, though their records say `begun`: they
+were interrupted, or the storage did not take their end."""
 
 
 def give_up(operation: Operation) -> None:

@@ -313,6 +313,9 @@ def change_members(
         failed = replace(plan, dry_run=False, notes=(*notes, f"it failed: {error}"))
         record.end(failed, "failed")
         raise
+    except KeyboardInterrupt:
+        record.give_up()
+        raise
     ended = iter(done)
     report = replace(
         plan,
@@ -372,6 +375,11 @@ class GroupRecord:
     def id(self) -> str | None:
         """The id of the operation."""
         return None if self._operation is None else self._operation.id
+
+    def give_up(self) -> None:
+        """Note that this process is no longer at it, though the record says `begun`."""
+        if self._operation is not None:
+            operations.give_up(self._operation)
 
     def end(self, report: GroupReport, state: operations.State | None = None) -> None:
         """Write down how it ended."""
