@@ -227,6 +227,10 @@ class _Judged:
             do(self.array, mode)
         except tiledb.TileDBError as error:
             try:
+                if mode == "commits":
+                    # What the engine merged itself decides, too, whether it can sort them (F3).
+                    EngineArray.consolidate(copy, "fragments")
+                    EngineArray.vacuum(copy, "fragments")
                 do(copy, mode)
             except tiledb.TileDBError:
                 self.run.counts[f"{words}: refused anyway"] += 1
