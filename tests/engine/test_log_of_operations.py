@@ -65,9 +65,9 @@ def test_log_tells_one_event_for_each_operation(
     assert restored.count("\n") == 2
     assert 'fragments hidden; by bob: "bad load"' in restored
     assert f"operation {ids(array)['restore']}, " in restored
-    assert "put the commits into one file; by ann: tidy" in merged
+    assert 'put the commits into one file; by ann: "tidy"' in merged
     # A delete that is there knows whether it is in force: it speaks for its operation.
-    assert "deleted rows where `a < -10`; by ann: test rows" in deleted
+    assert 'deleted rows where `a < -10`; by ann: "test rows"' in deleted
     assert "in force now" in deleted
     assert f"by operation {ids(array)['delete']}" in deleted
     assert "to be removed by the next vacuum" not in text
@@ -118,7 +118,7 @@ def test_what_was_undone_is_shown_as_such_or_left_out(
     left = printed(capsys, "log", array.uri, "--no-undone")
     assert "restored the array" not in left
     assert "undid" not in left
-    assert "; by ann: tidy" in left
+    assert '; by ann: "tidy"' in left
 
 
 def test_one_kind_is_told_commit_by_commit(

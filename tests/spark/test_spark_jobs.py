@@ -1069,7 +1069,7 @@ def test_a_worker_that_is_killed_while_it_merges_leaves_nothing_half_done(
     rule = 'arrays = ["**"]\nalways = true\ncompact = { max_memory = "1GB", quiet = "0s" }'
     (tmp_path / "policy.toml").write_text(f"[[rule]]\n{rule}\n")
     policy = read_policy(str(tmp_path / "policy.toml"))
-    told = run(spark, job(root, tmp_path / "out", maintain=True, policy=policy))
+    told = run(spark, job(root, tmp_path / "out", policy=policy))
     assert killed.exists()
     assert set(dict(told.maintained)) <= {"compact done", "compact nothing"}
     assert [array.answers(windows) for array in arrays] == before
