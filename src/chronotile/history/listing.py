@@ -13,7 +13,6 @@ the single file `__array_schema.tdb`. One array can have both.
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +35,7 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import is_name, parse_name, version_of
 from chronotile.storage.place import PlainNames
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, Names, open_store
 
 if TYPE_CHECKING:
@@ -214,8 +214,7 @@ def _stamps(folders: Iterable[Names]) -> tuple[str, ...]:
 
 def _at_once(store: Store, paths: list[str]) -> dict[str, Names]:
     """List the folders of a bucket."""
-    with ThreadPoolExecutor(len(paths)) as pool:
-        return dict(zip(paths, pool.map(store.list_names, paths), strict=True))
+    return dict(zip(paths, ahead(store.list_names, paths, len(paths)), strict=True))
 
 
 def _one_by_one(store: Store, paths: list[str]) -> dict[str, Names]:
@@ -252,9 +251,8 @@ def _implied(
 
     if not old:
         return (), 0
-    with ThreadPoolExecutor(8) as pool:
-        whole = zip(old, pool.map(has_metadata, old), strict=True)
-        return tuple(name for name, is_whole in whole if is_whole), len(old)
+    whole = zip(old, ahead(has_metadata, old, 8), strict=True)
+    return tuple(name for name, is_whole in whole if is_whole), len(old)
 
 
 def _others(by_folder: dict[str, Names]) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -33,6 +33,8 @@ def ahead(work: Callable[[T], U], items: Iterable[T], threads: int) -> Generator
     if threads <= 1:
         yield from map(work, items)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     waiting: deque[Future[U]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="chronotile")
     try:
