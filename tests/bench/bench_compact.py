@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tiledb
 
+import chronotile as ct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -121,12 +123,16 @@ def compact(folder: Path, rounds: int, say: Callable[..., None]) -> None:
     before = read_all(folder / "small")
     spent_s, _, _ = measured(OURS, folder / "small")
     after = read_all(folder / "small")
+    ct.open(str(folder / "small")).vacuum("fragments")
+    vacuumed = read_all(folder / "small")
     say(
         "2,000 fragments of 100 cells: open and read all",
         "20 times as fast",
         before_s=before,
         after_s=after,
         times_faster=before / after,
+        vacuumed_s=vacuumed,
+        times_faster_vacuumed=before / vacuumed,
         compact_s=spent_s,
     )
     shutil.rmtree(folder / "small")

@@ -6,6 +6,7 @@ engine wrote, consolidated and deleted from: its `.con`, `.vac` and `.del` are c
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ def folder_of_arrays(folder: Path, say: Callable[..., None], arrays: int = ARRAY
     for number in range(arrays):
         for root in (source, target):
             shutil.copytree(first, root / f"{number // 100:03}" / f"{number:05}")
+    os.sync()  # the disk is not to be busy with what was made here
     begin = time.monotonic()
     report = ct.replicate(source, str(target))
     taken = time.monotonic() - begin
