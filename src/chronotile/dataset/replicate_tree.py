@@ -97,8 +97,7 @@ def replicate_tree(
     outcomes: list[MemberOutcome] = []
     for order in sorted({place.order for place in due}):
         some = [place for place in due if place.order == order]
-        slow = max(here.concurrency, there.concurrency) > 1
-        threads = min(_PLACES_AT_ONCE, len(some)) if slow else 1
+        threads = min(_PLACES_AT_ONCE, len(some)) if _is_slow(here, there) else 1
         done = [*ahead(run.replicate, some, threads)]
         run.failed |= {one.path for one in done if one.error is not None}
         outcomes += done
@@ -139,6 +138,11 @@ def replicate_array(
     return joined
 
 
+def _is_slow(here: Store, there: Store) -> bool:
+    """Tell whether requests take a round trip; on disks threads only wait for each other."""
+    return max(here.concurrency, there.concurrency) > 1
+
+
 def _has_findings(outcome: MemberOutcome) -> bool:
     return outcome.report is not None and bool(outcome.report.findings)
 
@@ -153,19 +157,23 @@ def _places(here: Store, there: Store) -> tuple[list[_Pair], list[str]]:
 
     found: dict[str, _Pair] = {}
     misnamed: list[str] = []
-    for is_source, entries in zip((True, False), ahead(listed, (here, there), 2), strict=True):
+    own, group = f"{OWN}/", (f"{GROUP}/", GROUP_MARKER)
+    threads = 2 if _is_slow(here, there) else 1
+    both = ahead(listed, (here, there), threads)
+    for is_source, entries in zip((True, False), both, strict=True):
         for entry in entries:
-            root = root_of(entry.path)
+            whole = entry.path
+            root = root_of(whole)
             if root is None:
                 continue
-            if "\\" in entry.path:
-                misnamed += [entry.path] if is_source else []
+            if "\\" in whole:
+                misnamed += [whole] if is_source else []
                 continue
             place = found.get(root) or found.setdefault(root, _Pair(root))
-            path = entry.path[len(root) + 1 :] if root else entry.path
-            if not path.startswith(f"{OWN}/"):
+            path = whole[len(root) + 1 :] if root else whole
+            if not path.startswith(own):
                 (place.here if is_source else place.there)[path] = entry.size
-            if path == GROUP_MARKER or path.startswith(f"{GROUP}/"):
+            if path.startswith(group):
                 place.is_group = True
         if not found:
             raise ArrayNotFoundError(here.uri, "expected an array or a group, found neither")

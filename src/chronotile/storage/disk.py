@@ -197,8 +197,11 @@ class Disk(Backend):
                         if item.is_dir(follow_symlinks=False):
                             waiting.append(f"{base}{item.name}/")
                         elif item.is_file(follow_symlinks=False):
-                            with suppress(FileNotFoundError):
-                                yield base + item.name, item.stat(follow_symlinks=False)
+                            try:
+                                status = item.stat(follow_symlinks=False)
+                            except FileNotFoundError:
+                                continue  # likewise
+                            yield base + item.name, status
         except ArrayNotFoundError:
             raise
         except OSError as cause:
@@ -247,8 +250,10 @@ class Disk(Backend):
             return self._read(path, file, status.st_size, limit)
 
     def _read(self, path: str, file: int, size: int, limit: int) -> bytes:
-        step, parts = max(size, _LEN_READ), []
-        while size <= limit and (part := os.read(file, step)):
+        known, parts = size, []
+        while size <= limit and (part := os.read(file, known + 1 if not parts else _LEN_READ)):
+            if not parts and len(part) == known:
+                return part  # one byte more was asked for: this is the end
             parts.append(part)
             size = max(size, sum(map(len, parts)))
         if size > limit:
