@@ -234,6 +234,22 @@ def test_the_record_names_no_one_and_operations_are_final(tmp_path: Path) -> Non
     assert (3, b"y", 3) in rows(uri, 0, NOW)
 
 
+def test_a_number_goes_from_messages_too_and_binds_no_undo(tmp_path: Path) -> None:
+    uri = make(tmp_path / "a")
+    plain(uri)
+    array = opened(uri)
+    array.delete("v == 1", at=30, message="patient 3 called, row 30 stays")
+    array.erase("v == 3", message="for 3")
+    told = array.operations().to_pylist()
+    assert [(one["command"], one["state"], one["message"]) for one in told] == [
+        ("erase", "final", "for [erased]"),
+        ("delete", "done", "patient [erased] called, row 30 stays"),
+    ]
+    before = rows(uri, 0, NOW)
+    array.undo(told[1]["id"])
+    assert [row for row in rows(uri, 0, NOW) if row not in before] == [(1, b"x", 1)]
+
+
 def test_each_planted_copy_is_gone_or_named(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     uri = make(folder)

@@ -5,7 +5,8 @@ values, and the same without it: a condition that means the same for all rows th
 record with `[erased]` in its place. Reads no cell, and changes nothing.
 
 Texts are looked for as they are: a long one anywhere, a shorter one as a word of its own. A number,
-or a text of one or two letters, is everywhere: it counts only beside the name of its field.
+or a text of one or two letters, is everywhere: it counts only beside the name of its field, or in
+the message of an operation, which people write in their own words.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _LONG = 6
 """Letters from which on it counts as a part of another word too."""
 _EXACT = (Op.EQ, Op.NE, Op.IN, Op.NOT_IN)
 _TILE_FOLDERS = tuple(f"{one}/" for one in (FRAGMENT_META, GROUP, META, SCHEMA))
+_MESSAGE = "message"
 _KEPT = 3
 """Slashes in the path of a file that the quarantine keeps by itself."""
 _CODINGS = ("utf-8", "utf-16-le", "utf-32-le")
@@ -63,9 +65,9 @@ class _Token(NamedTuple):
     field: re.Pattern[str] | None
     """The field that must be named beside it; None if the value says enough."""
 
-    def is_in(self, text: str) -> bool:
+    def is_in(self, text: str, *, is_message: bool = False) -> bool:
         """Tell whether a text has it."""
-        is_beside = self.field is None or self.field.search(text) is not None
+        is_beside = is_message or self.field is None or self.field.search(text) is not None
         return is_beside and self.pattern.search(text) is not None
 
 
@@ -132,17 +134,20 @@ class NamedValues(NamedTuple):
         """Tell whether a text names one of them."""
         return any(token.is_in(text) for token in self.tokens)
 
-    def redact(self, value: Any) -> Any:
-        """Write a JSON value without them."""
+    def redact(self, value: Any, *, is_message: bool = False) -> Any:
+        """Write a JSON value without them; the message of a record is one, too."""
         if isinstance(value, str):
             for token in self.tokens:
-                if token.is_in(value):
+                if token.is_in(value, is_message=is_message):
                     value = token.pattern.sub(ERASED, value)
             return value
         if isinstance(value, list):
             return [self.redact(one) for one in value]
         if isinstance(value, Mapping):
-            return {self.redact(name): self.redact(one) for name, one in value.items()}
+            return {
+                self.redact(name): self.redact(one, is_message=name == _MESSAGE)
+                for name, one in value.items()
+            }
         return value
 
     def are_in_bytes(self, data: bytes) -> bool:
@@ -332,7 +337,8 @@ def plan_records(store: Store, values: NamedValues, touched: Collection[str]) ->
         except ChronotileError:
             continue
         new = values.redact(old)
-        if new != old or (names is not None and names.search(json_text(old)) is not None):
+        is_named = new | {_MESSAGE: None} != old | {_MESSAGE: None}  # words alone bind no undo
+        if is_named or (names is not None and names.search(json_text(old)) is not None):
             final += [one.id] * (one.state != "final")
             new = _without_hashes(new) | {"state": "final"}
         if one.path.endswith(operations.MERGED):

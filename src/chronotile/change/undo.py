@@ -26,7 +26,7 @@ from chronotile.change import operations
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import fields
-from chronotile.errors import BadTimeError, ChangedError, shell_word
+from chronotile.errors import BadTimeError, ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     commit_name,
@@ -61,6 +61,7 @@ FINAL = "it is final"
 """How a message says that nobody can take a change back any more."""
 NOTHING = "nothing to undo: chronotile has made no change here that can be undone"
 """The refusal of an undo where no change stands."""
+_EXPECTED = "expected a change that can be taken back"
 _TOUCHED = re.compile(
     rf"(?:{COMMITS}|{META}|{SCHEMA}|{FRAGMENT_META}|{FRAGMENTS}|{GROUP})/.+"
     r"|[^/]+\.(?:ok|vac|meta)|__[0-9a-f_]{33,}/__fragment_metadata\.tdb",
@@ -76,10 +77,28 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
     target = _chosen(store, known, operation)
     record = _older(store, known) if target is None else standing_record(store, known, target)
+    if _why_final(record) and operation is None:
+        _refuse_below_final(store, key, known, record)
     refuse_final(store, record)
     if target is not None:
         refuse_built_on(store, known, target, record)
     return refuse_nothing(plan_inverse(store, key, record))
+
+
+def _refuse_below_final(
+    store: Store, key: bytes | None, known: Sequence[Operation], record: ChangeRecord
+) -> None:
+    """Refuse a final change, naming the last change before it that can be taken back, if any."""
+    for one in known:
+        if one.state == "done" and one.command not in ("undo", *operations.COPIES):
+            with suppress(ChronotileError):
+                plan_undo(store, key, operation=one.id)
+                again = f"chronotile undo {shell_word(store.uri)} {one.id}"
+                hint = f"the {one.command} before it can be undone: {again}"
+                break
+    else:
+        return
+    raise RefusedError(store.uri, f"{_EXPECTED}, {_why_final(record)}; {hint}")
 
 
 def refuse_nothing(plan: Plan) -> Plan:
@@ -207,9 +226,16 @@ def read_record(store: Store, operation: Operation) -> ChangeRecord:
 
 def refuse_final(store: Store, record: ChangeRecord) -> None:
     """Refuse a change that removed files."""
-    if record.document.get("state") == "final" or record.removes:
-        why = f"which removed files: {FINAL}" if record.removes else "which is final"
-        raise refusal(store, f"found {record.command!r:.40}, {why}")
+    if why := _why_final(record):
+        raise refusal(store, why)
+
+
+def _why_final(record: ChangeRecord) -> str:
+    """Say why nobody can take a change back; nothing if somebody can."""
+    if record.removes:
+        return f"found {record.command!r:.40}, which removed files: {FINAL}"
+    is_final = record.document.get("state") == "final"
+    return f"found {record.command!r:.40}, which is final" if is_final else ""
 
 
 def refuse_built_on(
@@ -583,7 +609,7 @@ def _refuse_unknown_fields(
 def refusal(store: Store, problem: str) -> RefusedError:
     """Make the refusal to take a change back, with another way to an earlier state."""
     hint = f"chronotile restore {shell_word(store.uri)} --to TIME may bring an earlier state back"
-    return RefusedError(store.uri, f"expected a change that can be taken back, {problem}; {hint}")
+    return RefusedError(store.uri, f"{_EXPECTED}, {problem}; {hint}")
 
 
 def _refuse_gone_vac(store: Store, record: ChangeRecord, inverse: _Inverse) -> None:

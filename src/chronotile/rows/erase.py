@@ -192,7 +192,7 @@ def of_member(certificate: Mapping[str, Any], path: str) -> Mapping[str, Any] | 
 
 def without_names(message: str | None, where: str) -> str | None:
     """Write the message of an erasure without the texts that its predicate quotes."""
-    return None if message is None else str(quoted_values(where).redact(message))
+    return None if message is None else str(quoted_values(where).redact(message, is_message=True))
 
 
 class Rewrite(NamedTuple):

@@ -250,11 +250,13 @@ class Disk(Backend):
             return self._read(path, file, status.st_size, limit)
 
     def _read(self, path: str, file: int, size: int, limit: int) -> bytes:
-        known, parts = size, []
-        while size <= limit and (part := os.read(file, known + 1 if not parts else _LEN_READ)):
-            if not parts and len(part) == known:
+        parts: list[bytes] = []
+        step = size + 1
+        while size <= limit and (part := os.read(file, step)):
+            if step == len(part) + 1 and not parts:
                 return part  # one byte more was asked for: this is the end
             parts.append(part)
+            step = _LEN_READ
             size = max(size, sum(map(len, parts)))
         if size > limit:
             where = self._place.uri_of(path)

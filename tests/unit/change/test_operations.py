@@ -24,6 +24,7 @@ from chronotile.change.operations import (
     stamp,
     tell_operations,
 )
+from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.fleet.find_arrays import find_arrays
 from chronotile.format.timestamps import iso_time
@@ -181,6 +182,21 @@ def test_what_removed_files_is_final(made: EngineArray) -> None:
     handle.vacuum()
     states = {one.command: one.state for one in list_operations(handle.store)}
     assert states == {"consolidate": "done", "vacuum": "final"}
+    with pytest.raises(
+        RefusedError, match="'vacuum', which removed files: it is final; chronotile restore"
+    ):
+        handle.undo()
+
+
+def test_below_a_final_change_undo_names_the_one_that_it_can_take_back(made: EngineArray) -> None:
+    handle = Array(open_store(made.uri))
+    handle.consolidate()
+    handle.delete("a == 1")
+    handle.vacuum()
+    delete = next(one for one in list_operations(handle.store) if one.command == "delete")
+    with pytest.raises(RefusedError, match=f"the delete before it can be undone: .*{delete.id}$"):
+        handle.undo()
+    handle.undo(delete.id)
 
 
 def test_the_command_lists_an_array_a_group_or_a_folder(
