@@ -1,10 +1,11 @@
-"""Two operators change one array at the same moment: one of them is refused, or both are right.
+"""Two operators change one place at the same moment: one of them is refused, or both are right.
 
-Two real processes run one command each. The first is held before a change of a file, from the
-record that says what it is about to do to the one that says that it is done, while the other one
-runs whole; or both begin at once. Then the rows at every window are those of the one and then the
-other, run one after the other on a copy; or those of the one that was not refused. A refusal is one
-message, `check` finds no error, and undo leads back to the rows of the beginning.
+The place is an array or a group. Two real processes run one command each. The first is held before
+a change of a file, from the record that says what it is about to do to the one that says that it is
+done, while the other one runs whole; or both begin at once. Then the rows at every window are those
+of the one and then the other, run one after the other on a copy; or those of the one that was not
+refused. A refusal is one message, `check` finds no error, and undo leads back to the rows of the
+beginning.
 
 `CHRONOTILE_PAIRS=1000` holds the first one of every pair before every change of a file.
 """
@@ -23,8 +24,9 @@ import tiledb
 from support.engine_arrays import EngineArray
 from support.operators import Operators, operators
 
+import chronotile as ct
 from chronotile.array import Array
-from chronotile.change.operations import list_operations
+from chronotile.change.operations import list_operations, read_operation
 from chronotile.check.findings import RefusedError
 from chronotile.storage.store import open_store
 
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
     from support.engine_arrays import Answer, Window
     from support.operators import Ended
+
+    from chronotile.change.operations import Operation
+
+    Rows = dict[tuple[str, Window], Answer]
 
 MOST = int(os.environ.get("CHRONOTILE_PAIRS", "1"))
 """Changes of files before which the first one of a pair is held, spread over all."""
@@ -51,6 +57,17 @@ COMMANDS = {
     "compact": "compact ARRAY --quiet 0s",
     "erase": "erase ARRAY --where a==30 --yes --earlier-values",
 }
+OF_GROUP = {
+    "delete": "delete ARRAY --member * --where a==4",
+    "of-member": "delete ARRAY/one --where a==3",
+    "publish": "publish STAGING ARRAY",
+    "undo": "undo ARRAY",
+    "restore": "restore ARRAY --to 10",
+    "consolidate": "consolidate ARRAY --mode all",
+    "vacuum": "vacuum ARRAY",
+    "tag": "tag add ARRAY before --at 20",
+}
+"""On a group as a whole, and on one of its members."""
 OF_DENSE = ("publish", "undo", "restore", "consolidate", "vacuum", "tag", "compact")
 FINAL = {"vacuum", "erase"}
 """What they remove does not come back."""
@@ -61,13 +78,22 @@ SLOW = {"compact", "erase"}
 class Scene:
     """One kind of array, with all that the commands need, and its rows after each command."""
 
+    commands = COMMANDS
+
     def __init__(self, folder: pathlib.Path, kind: str, running: Operators) -> None:
         self.folder, self.kind, self.running = folder, kind, running
         self.is_sparse = kind != "dense"
         self._numbers = itertools.count()
-        self._after: dict[tuple[str, ...], tuple[list[int], dict[Window, Answer]]] = {}
+        self._after: dict[tuple[str, ...], tuple[list[int], Rows]] = {}
         self.total: dict[str, int] = {}
         """Command -> the changes of files that it begins alone."""
+        uri = str(folder / "array")
+        self.make()
+        self.before = self.seen(uri)
+        self.known = {one.id for one in self.operations(uri)}
+
+    def make(self) -> None:
+        """Make the array, and what is staged for it."""
         array = self._made("array")
         array.write(10, {1: 1, 2: 2, 3: 3, 4: 4})
         self._key(12, 1)
@@ -83,10 +109,11 @@ class Scene:
             handle.delete("a == 50", at=40)
         else:
             handle.restore(20)
-        self.staging = self._made("staging")
-        self.staging.write(42, {8: 80, 9: 90})
-        self.before = self.seen(array.uri)
-        self.known = {one.id for one in list_operations(open_store(array.uri))}
+        self._made("staging").write(42, {8: 80, 9: 90})
+
+    def operations(self, uri: str) -> list[Operation]:
+        """List what was done by itself, and not as a part of something else."""
+        return [*list_operations(open_store(uri))]
 
     def _made(self, name: str) -> EngineArray:
         array = EngineArray(self.folder / name)
@@ -102,17 +129,20 @@ class Scene:
         files = (self.folder / "array" / "__commits").glob("__25_*.del")
         return next((file.stem for file in files), "")
 
-    def seen(self, uri: str) -> dict[Window, Answer]:
+    def seen(self, uri: str) -> Rows:
         """Let the engine read every window."""
         array = EngineArray(uri)
         array.sparse = self.is_sparse
-        return {window: array.answer(*window, metadata=True) for window in WINDOWS}
+        return {("", window): array.answer(*window, metadata=True) for window in WINDOWS}
 
     def run(self, *names: str, hold_at: int | None) -> tuple[str, int, list[Ended]]:
         """Run commands on a copy; give it, with what the first one did and how each ended."""
         uri = str(shutil.copytree(self.folder / "array", self.folder / f"{next(self._numbers)}"))
-        places = {"ARRAY": uri, "STAGING": self.staging.uri, "DELETE": self.delete}
-        commands = [[places.get(word, word) for word in COMMANDS[name].split()] for name in names]
+        staging = str(self.folder / "staging")
+        places = {"ARRAY": uri, "ARRAY/one": f"{uri}/one", "STAGING": staging}
+        places["DELETE"] = self.delete
+        lines = [self.commands[name].split() for name in names]
+        commands = [[places.get(word, word) for word in line] for line in lines]
         return uri, *self.running.run(*commands, hold_at=hold_at)
 
     def steps(self, name: str) -> int:
@@ -120,7 +150,7 @@ class Scene:
         self.after(name)
         return self.total[name]
 
-    def after(self, *names: str) -> tuple[list[int], dict[Window, Answer]]:
+    def after(self, *names: str) -> tuple[list[int], Rows]:
         """Give the rows after commands that ran one after the other, and how these ended."""
         if names not in self._after:
             uri, steps, ended = self.run(*names, hold_at=None)
@@ -146,7 +176,7 @@ class Scene:
             alone = [name for name, went_on in zip((first, second), went, strict=True) if went_on]
             right = [self.after(*alone)[1] if alone else self.before]
         assert rows in right, [one.said for one in ended]
-        assert [one for one in Array(open_store(uri)).check() if one.severity == "error"] == []
+        assert [one for one in ct.open(uri).check() if one.severity == "error"] == []
         with suppress(*[RefusedError] if FINAL & {first, second} else []):
             self._walk_back(uri)
             assert FINAL & {first, second} or self.seen(uri) == self.before
@@ -154,21 +184,68 @@ class Scene:
 
     def _walk_back(self, uri: str) -> None:
         """Take back what the two have done; what they have undone comes again."""
-        handle = Array(open_store(uri))
         for _ in range(2):
             standing = [
                 one
-                for one in list_operations(handle.store)
+                for one in self.operations(uri)
                 if one.id not in self.known and one.state == "done" and one.command != "undo"
             ]
             if standing:
-                handle.undo()
-        operations = list_operations(handle.store)
-        undos = [one.id for one in operations if one.command == "undo" and one.state == "done"]
+                self.undo(uri, standing[0])
+        handle = ct.open(uri)
+        done = [*list_operations(handle.store)]
+        undos = [one.id for one in done if one.command == "undo" and one.state == "done"]
         by_undone = {handle.operation(id_)["undoes"]: id_ for id_ in undos}
-        for one in operations:
+        for one in done:
             if one.id in self.known and one.state == "undone":
                 handle.undo(by_undone[one.id])
+
+    def undo(self, uri: str, last: Operation) -> None:
+        """Take back the last operation, which undo finds by itself."""
+        del last
+        ct.open(uri).undo()
+
+
+class GroupScene(Scene):
+    """A group of two arrays, changed as a whole, and one of them alone."""
+
+    commands = OF_GROUP
+    members = ("one", "two")
+
+    def make(self) -> None:
+        for place in ("array", "staging"):
+            tiledb.Group.create(str(self.folder / place))
+            with tiledb.Group(str(self.folder / place), "w") as group:
+                for name in self.members:
+                    array = self._made(f"{place}/{name}")
+                    group.add(name, name=name, relative=True)
+                    if place == "staging":
+                        array.write(42, {8: 80})
+                    else:
+                        array.write(10, {1: 1, 3: 3, 4: 4})
+                        array.write(20, {2: 20, 5: 50})
+        ct.open(self.folder / "array").delete("a == 50", at=40, member="*")
+
+    def seen(self, uri: str) -> Rows:
+        return {
+            (name, window): EngineArray(f"{uri}/{name}").answer(*window)
+            for name in self.members
+            for window in WINDOWS
+        }
+
+    def operations(self, uri: str) -> list[Operation]:
+        found = [*list_operations(open_store(uri))]
+        for name in self.members:
+            store = open_store(f"{uri}/{name}")
+            alone = (
+                one for one in list_operations(store) if not read_operation(store, one).get("group")
+            )
+            found += [one._replace(path=f"{name}/{one.path}") for one in alone]
+        return sorted(found, key=lambda one: one.at_ms, reverse=True)
+
+    def undo(self, uri: str, last: Operation) -> None:
+        member = last.path.partition("/")[0]
+        ct.open(f"{uri}/{member}" if member in self.members else uri).undo(last.id)
 
 
 @pytest.fixture(scope="module")
@@ -177,21 +254,23 @@ def running() -> Iterator[Operators]:
         yield process
 
 
-@pytest.fixture(scope="module", params=["sparse", "duplicates", "dense"])
+@pytest.fixture(scope="module", params=["sparse", "duplicates", "dense", "group"])
 def scene(
     request: pytest.FixtureRequest, running: Operators, tmp_path_factory: pytest.TempPathFactory
 ) -> Scene:
-    return Scene(tmp_path_factory.mktemp(request.param), request.param, running)
+    kind = GroupScene if request.param == "group" else Scene
+    return kind(tmp_path_factory.mktemp(request.param), request.param, running)
 
 
 def chosen(scene: Scene) -> list[str]:
     """List the commands whose pairs are tried: all of them in a long run."""
-    names = [name for name in COMMANDS if scene.is_sparse or name in OF_DENSE]
+    names = [name for name in scene.commands if scene.is_sparse or name in OF_DENSE]
     if MOST > 10:
         return names
     if scene.kind == "sparse":
         return [name for name in names if name not in SLOW]
-    return [name for name in names if name in ("publish", "undo", "restore")]
+    few = ("publish", "undo", "restore")
+    return [name for name in names if name in (*few, "of-member")]
 
 
 def holds(scene: Scene, first: str, number: int) -> list[int]:

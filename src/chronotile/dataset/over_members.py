@@ -188,6 +188,8 @@ class MemberPlan(NamedTuple):
     """What a dry run reports of it."""
     make: Callable[[], Plan] | None
     """Plans it, with what is there at that moment; None if it is left alone."""
+    known: tuple[Operation, ...] | None = None
+    """The operations that were there before, if it is a plan that was made once."""
 
 
 def left_alone(target: ArrayOrGroup) -> MemberPlan:
@@ -195,9 +197,11 @@ def left_alone(target: ArrayOrGroup) -> MemberPlan:
     return MemberPlan(target, _outcome(target, error=OUTSIDE, skipped=True), None)
 
 
-def planned_as(target: ArrayOrGroup, plan: Plan) -> MemberPlan:
-    """Take a plan of a member as it is."""
-    return MemberPlan(target, _outcome(target, report=plan.report()), lambda: plan)
+def planned_as(
+    target: ArrayOrGroup, plan: Plan, known: tuple[Operation, ...] | None = None
+) -> MemberPlan:
+    """Take a plan of a member as it is; whatever is not among the operations known came later."""
+    return MemberPlan(target, _outcome(target, report=plan.report()), lambda: plan, known)
 
 
 CarryOut: TypeAlias = (
@@ -308,6 +312,7 @@ def change_members(
     record = GroupRecord(dataset.store, plan, who)
     try:
         due = [one for one in planned if one.outcome.has_steps]
+        _refuse_others(command, due, record)
         done, more = (carry_out or one_by_one)(due, record)
     except Exception as error:
         failed = replace(plan, dry_run=False, notes=(*notes, f"it failed: {error}"))
@@ -328,19 +333,33 @@ def change_members(
     return report
 
 
+def _refuse_others(command: str, due: list[MemberPlan], record: GroupRecord) -> None:
+    """Refuse all of it if a member was changed since it was planned, before the first is."""
+    for one in due:
+        if one.known is None:
+            continue
+        other = operations.find_other(one.target.store, command, (record.id,), one.known)
+        if other is not None:
+            problem = f"expected no other change of {one.target.path or 'the group'}"
+            problem += f", found {other.command} {other.id}; try again"
+            raise RefusedError(record.store.uri, problem)
+
+
 def one_by_one(
     planned: list[MemberPlan], record: GroupRecord
 ) -> tuple[list[MemberOutcome], tuple[str, ...]]:
     """Change one member after the other, each by a plan of that moment; no error stops the rest."""
     done: list[MemberOutcome] = []
-    for target, outcome, make in planned:
+    for target, outcome, make, known in planned:
         assert make is not None  # it has steps
         try:
+            before = operations.list_operations(target.store) if known is None else known
             report = execute(
                 target.store,
                 make(),
                 record.who,
                 operation=record.of(target),
+                known=before,
                 again=make if target.is_group else None,
             )
         except ChronotileError as error:

@@ -23,6 +23,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.executor import Execution
+from chronotile.change.operations import list_operations
 from chronotile.change.publish import Load, Wish
 from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
@@ -80,7 +81,7 @@ class Publication(NamedTuple):
     ) -> tuple[list[MemberOutcome], tuple[str, ...]]:
         """Put what is staged for all members, then commit all of it: all members or none."""
         runs = [
-            Execution(one.target.store, one.make(), record.who, exclusive=True)
+            Execution(one.target.store, one.make(), record.who, exclusive=True, known=one.known)
             for one in planned
             if one.make is not None
         ]
@@ -154,11 +155,14 @@ def plan_publish_members(
         raise ChronotileError(dataset.uri, "expected a moment or own times, found both")
     command = f"chronotile publish {' '.join(staging)} {dataset.uri}"
     wish = Wish(command, "", again=again, allow_hidden=allow_hidden)
+    known = {node.path: list_operations(node.store) for node in dataset.arrays() if node.store}
     members = list(_staged(dataset, staging, wish, pattern, outside=outside))
     moment = None if own_times else _moment(dataset, members, at)
     plans = [_planned(dataset, one, moment) for one in members]
     planned = [
-        planned_as(ArrayOrGroup(node.path, load.store, False, node.is_inside), plan)
+        planned_as(
+            ArrayOrGroup(node.path, load.store, False, node.is_inside), plan, known[node.path]
+        )
         for (node, load), plan in zip(members, plans, strict=True)
     ]
     return Publication(dataset, planned, moment, at is None, _notes(moment, plans))

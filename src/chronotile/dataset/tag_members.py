@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.merged_files import group_metadata
+from chronotile.change.operations import list_operations
 from chronotile.change.plan import Plan
 from chronotile.change.tag import (
     mark_words,
@@ -121,6 +122,7 @@ def _marked(
         if not (node.is_inside or outside):
             yield left_alone(target)
             continue
+        known = list_operations(node.store)
         try:
             plan = _mark(dataset, node, name, moment, there=there)
         except ChronotileError as error:
@@ -128,7 +130,7 @@ def _marked(
             kind = ReadError if isinstance(error, ReadError) else RefusedError
             raise kind(dataset.uri, f"{problem}: {error}; nothing was changed") from error
         if plan.steps:
-            yield planned_as(target, plan)
+            yield planned_as(target, plan, known)
 
 
 def _mark(dataset: Dataset, node: Node, name: str, moment: int, *, there: bool) -> Plan:

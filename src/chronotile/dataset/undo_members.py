@@ -83,16 +83,17 @@ def plan_undo_members(
     own = None if begun is None else _own_part(begun, "begun")
     for target, one, record in _standing(dataset, operation):
         store = target.store
+        known = operations.list_operations(store)
         try:
             refuse_final(store, record)
-            refuse_built_on(store, operations.list_operations(store), one, record)
+            refuse_built_on(store, known, one, record)
             is_own = store.uri == dataset.uri
             plan = plan_inverse(store, dataset.key, record, begun=own if is_own else None)
         except ChronotileError as error:
             problem = f"expected that every member can, found {target.path or dataset.uri}"
             raise RefusedError(dataset.uri, f"{problem}: {error}") from error
         if plan.steps:
-            planned.append(planned_as(target, plan))
+            planned.append(planned_as(target, plan, known))
     return planned[::-1]
 
 
@@ -143,7 +144,7 @@ def _take_back(
     # Members that an undo takes back point to it; of any other change nothing is to stay.
     author, message = record.document.get("author"), record.document.get("message")
     who = operations.Who(author, message, group=operation.id if undone else None)
-    for target, _, make in () if dry_run else planned:
+    for target, _, make, _ in () if dry_run else planned:
         assert make is not None  # it has steps
         if target.store.uri != dataset.uri:
             execute(target.store, make(), who)
