@@ -452,14 +452,21 @@ def note_copy(here: Store, there: Store, command: str, message: str | None = Non
             _put(store, path, _document(operation, report, who, first_file(store)))
 
 
-def excludes(command: str, other: str) -> bool:
+def excludes(command: str, other: str, *, of_group: bool = False) -> bool:
     """Tell whether two changes must not run beside each other.
+
+    A group is changed member by member: a delete beside a restore could come before it in one
+    member and after it in the next, so there they exclude each other, too.
 
     >>> excludes("undo", "consolidate"), excludes("compact", "consolidate")
     (True, False)
+    >>> excludes("delete", "restore"), excludes("delete", "restore", of_group=True)
+    (False, True)
     """
     both = {command, other}
-    return not both.isdisjoint(EXCLUSIVE) and both <= EXCLUSIVE | _UPKEEP
+    if both.isdisjoint(EXCLUSIVE):
+        return False
+    return both.isdisjoint(COPIES) if of_group else both <= EXCLUSIVE | _UPKEEP
 
 
 def find_other(
@@ -467,6 +474,8 @@ def find_other(
     command: str,
     own: Collection[str | None] = (),
     known: Collection[Operation] | None = None,
+    *,
+    of_group: bool = False,
 ) -> Operation | None:
     """Find a change that one must not run beside, after that one was written down.
 
@@ -478,9 +487,10 @@ def find_other(
         own: Its id, and that of the group's change that it is a part of.
         known: The operations that were there before it was planned: whatever ended since then may
             have changed what it relies on. None asks only for changes that are under way.
+        of_group: It changes the members of a group one by one.
     """
     for other in list_operations(store):
-        if other.id in own or not excludes(command, other.command):
+        if other.id in own or not excludes(command, other.command, of_group=of_group):
             continue
         if other.state == "begun":
             with suppress(MissingObjectError):  # it has just ended
@@ -501,6 +511,7 @@ def begin(
     *,
     exclusive: bool = False,
     known: Collection[Operation] | None = None,
+    of_group: bool = False,
 ) -> Operation:
     """Write down what is about to happen.
 
@@ -510,6 +521,7 @@ def begin(
         who: The caller.
         exclusive: Other such changes are refused until this one has ended.
         known: The operations that were there before it was planned.
+        of_group: It changes the members of a group one by one.
 
     Raises:
         StorageError: The folder cannot be written.
@@ -533,7 +545,9 @@ def begin(
         give_up(operation)  # the storage may have taken it all the same
         raise
     own = (operation.id, who.group)
-    other = None if "aside" in document else find_other(store, operation.command, own, known)
+    other = None
+    if "aside" not in document:
+        other = find_other(store, operation.command, own, known, of_group=of_group)
     if other is not None:
         give_up(operation)  # nothing has been done
         store.remove([operation.path])
