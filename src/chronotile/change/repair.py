@@ -50,7 +50,7 @@ from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import health_by_name, inspect, lost_deletes
 from chronotile.check.restores import undone_finding, undone_restores
 from chronotile.conditions import codec
-from chronotile.conditions.delete import matches_no_row
+from chronotile.conditions.stored_conditions import matches_no_row
 from chronotile.errors import (
     BadFileError,
     ChronotileError,

@@ -72,7 +72,7 @@ from chronotile.change.plan import Seen, Source, Stage, Step, put
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
-from chronotile.conditions.delete import matches_every_row
+from chronotile.conditions.stored_conditions import matches_every_row
 from chronotile.errors import ChangedError, shell_word
 from chronotile.format import commit_files, tiles
 from chronotile.format.commit_files import (

@@ -20,7 +20,7 @@ from chronotile.change.restore import VisibleChange, with_hint
 from chronotile.change.sound_array import sealing_key, sound_history
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.conditions.delete import is_everything
+from chronotile.conditions.stored_conditions import is_everything
 from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history

@@ -29,7 +29,7 @@ from chronotile.change.plan import Seen, Stage, Step, put
 from chronotile.change.sound_array import sound_history, write_version
 from chronotile.change.vacuum_metadata import FilesThere
 from chronotile.check.findings import count_text
-from chronotile.conditions.delete import is_harmless
+from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
 from chronotile.format.commit_files import later_name_at
 from chronotile.format.fragment_metadata import decode_metadata

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.commit_files import damage
 from chronotile.check.findings import LEFT_OUT, TAKEN_OUT, Finding, Severity, count_text, finding
-from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import also_removes, engine_refuses
+from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import (
     BadFileError,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.findings import Finding, count_text, finding, shown
-from chronotile.conditions.delete import is_everything
+from chronotile.conditions.stored_conditions import is_everything
 from chronotile.errors import ChronotileError
 from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, Name, is_name, parse_name

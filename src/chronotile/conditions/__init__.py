@@ -11,6 +11,6 @@ In reading order:
     text              a tree as text and as JSON
     predicate_parser  text as a tree
     update_values     the values that an update sets
-    delete            a stored delete or update, with its predicate and its JSON
+    stored_conditions a stored delete or update, with its predicate and its JSON
     side_effects      rows that a delete removes or keeps against the wish of its author
 """

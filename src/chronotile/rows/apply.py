@@ -43,8 +43,8 @@ from chronotile.change.repair import Mender, harmless_tiles, moves_of
 from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
-from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.side_effects import engine_refuses
+from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, fields, flatten
 from chronotile.conditions.truth import Column, Sense, column_truth, rows_kept
 from chronotile.errors import ChangedError

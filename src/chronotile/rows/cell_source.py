@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from chronotile.conditions.delete import is_harmless
+from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.fragment_footer import without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name

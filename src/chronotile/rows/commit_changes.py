@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from chronotile.conditions.delete import is_harmless
+from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import ChronotileError

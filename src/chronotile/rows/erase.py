@@ -50,7 +50,7 @@ from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.vacuumable_fragments import Removal, Superseded, removable
 from chronotile.conditions import codec
-from chronotile.conditions.delete import is_harmless
+from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Op, flatten, negate
 from chronotile.errors import ChangedError, ChronotileError, PredicateError, shell_word
 from chronotile.format import tiles

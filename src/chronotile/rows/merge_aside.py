@@ -30,7 +30,7 @@ from chronotile.check.deep import DeepCheck
 from chronotile.check.findings import LookedAt
 from chronotile.check.fragment_health import Wholeness, inspect
 from chronotile.conditions import codec
-from chronotile.conditions.delete import matches_no_row
+from chronotile.conditions.stored_conditions import matches_no_row
 from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import FIRST_WITH_COMMITS

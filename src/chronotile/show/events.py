@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from chronotile.conditions.delete import is_everything
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
+from chronotile.conditions.stored_conditions import is_everything
 from chronotile.conditions.text import field_name, literal
 from chronotile.errors import ChronotileError, KeyNeededError, printable
 from chronotile.format.array_metadata import MetadataItem, decode_items

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronotile.conditions import codec
-from chronotile.conditions.delete import StoredDelete, StoredUpdate
+from chronotile.conditions.stored_conditions import StoredDelete, StoredUpdate
 from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, o
 import numpy as np
 
 from chronotile.conditions import codec
-from chronotile.conditions.delete import StoredDelete, StoredUpdate
+from chronotile.conditions.stored_conditions import StoredDelete, StoredUpdate
 from chronotile.conditions.text import to_text
 from chronotile.conditions.tree import negate
 from chronotile.errors import (
