@@ -191,7 +191,13 @@ class Scene:
                 if one.id not in self.known and one.state == "done" and one.command != "undo"
             ]
             if standing:
-                self.undo(uri, standing[0])
+                try:
+                    self.undo(uri, standing[0])
+                except RefusedError as error:
+                    # Both ran at once: what began first may build on what began after it.
+                    if "builds on it" not in str(error):
+                        raise
+                    self.undo(uri, standing[1])
         handle = ct.open(uri)
         done = [*list_operations(handle.store)]
         undos = [one.id for one in done if one.command == "undo" and one.state == "done"]
