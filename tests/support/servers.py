@@ -22,18 +22,12 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from email.utils import formatdate
-from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 from urllib.parse import quote, urlsplit
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
 LOOPBACK = "127.0.0.1"
-LONGEST_LIFE_S = 7200.0
-"""Far more than the slowest run of all tests."""
 
 Fault: TypeAlias = Literal[
     "pass",  # no fault
@@ -94,7 +88,7 @@ def options_for(endpoint: str) -> dict[str, str]:
 def s3_server() -> Iterator[S3Server]:
     """Run an S3 server until the block ends."""
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).resolve())],
+        [sys.executable, str(Path(__file__).resolve().with_name("quick_s3.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -364,35 +358,3 @@ def _without_newest(listed: bytes) -> bytes:
     times = [re.findall(rb"<LastModified>(.*?)<", one)[0] for one in found]
     newest = max(zip(times, found, strict=True), default=(b"", b""))[1]
     return listed.replace(newest, b"", 1) if newest else listed
-
-
-def _serve() -> None:
-    from moto.core import serialize
-    from moto.moto_server.werkzeug_app import create_backend_app
-    from werkzeug.serving import make_server
-
-    # A list gives the time of each object as text, which is parsed anew for each answer.
-    serialize.parse_to_aware_datetime = cache(serialize.parse_to_aware_datetime)
-    # S3 alone: finding out which service a request is for takes longer than most answers.
-    app = create_backend_app("s3")
-    lock = threading.Lock()
-
-    def one_put_at_a_time(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
-        # S3 decides a conditional put atomically; the emulation checks first and puts later.
-        if environ["REQUEST_METHOD"] != "PUT":
-            return app(environ, start_response)
-        with lock:
-            return app(environ, start_response)
-
-    server = make_server(LOOPBACK, 0, one_put_at_a_time, threaded=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    end = threading.Timer(LONGEST_LIFE_S, os._exit, (1,))
-    end.daemon = True
-    end.start()
-    print(server.server_port, flush=True)
-    sys.stdin.read()
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    _serve()
