@@ -130,16 +130,19 @@ if __name__ == "__main__":
         "array",
         "group",
         "change.clone",
+        "change.older_records",
         "change.publish",
         "change.settle",
         "change.undo",
         "dataset.publish_members",
         "dataset.tag_members",
+        "dataset.undo_members",
         "rows.apply",
         "rows.compact",
         "rows.counted",
         "rows.erase",
         "rows.ways_back",
+        "storage.bucket",
     ):
         importlib.import_module(f"chronotile.{name}")
     importlib.import_module("support.verbs")

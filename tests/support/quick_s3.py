@@ -113,7 +113,7 @@ def by_moto(request: Request) -> Answer:
 _OTHERWISE = re.compile(
     r"if-(match|modified-since|unmodified-since|range)|origin|expires|content-(encoding|language"
     r"|disposition|md5)|cache-control|x-robots-tag"
-    r"|x-amz-(?!content-sha256$|date$|security-token$|user-agent$|api-version$).*"
+    r"|x-amz-(?!content-sha256$|date$|security-token$|api-version$|checksum-mode$).*"
 )
 """Headers that only moto knows what to do about."""
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")

@@ -22,6 +22,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from email.utils import formatdate
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, get_args
@@ -308,8 +309,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _handle  # noqa: N815 - the base's names
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        upstream = urlsplit(self.server.proxy.upstream)
-        connection = http.client.HTTPConnection(str(upstream.hostname), upstream.port, timeout=15)
+        connection = self._upstream
         try:
             connection.putrequest(
                 self.command, self.path, skip_host=True, skip_accept_encoding=True
@@ -322,8 +322,21 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             connection.endheaders(body)
             answer = connection.getresponse()
             return answer.status, answer.getheaders(), answer.read()
-        finally:
+        except BaseException:
             connection.close()
+            raise
+
+    @cached_property
+    def _upstream(self) -> http.client.HTTPConnection:
+        """The connection to the server; as long as the client keeps its own, it stays open."""
+        upstream = urlsplit(self.server.proxy.upstream)
+        return http.client.HTTPConnection(str(upstream.hostname), upstream.port, timeout=15)
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        finally:
+            self._upstream.close()
 
     def _answer(
         self, status: int, headers: list[tuple[str, str]], data: bytes, *, cut: bool = False

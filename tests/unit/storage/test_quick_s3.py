@@ -126,7 +126,7 @@ def test_pages_are_those_of_moto(moto: Client, full: str, delimiter: str, most: 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("part", ["", "bytes=0-3", "bytes=2-", "bytes=1-1000", "bytes=3-3"])
 def test_objects_are_those_of_moto(moto: Client, full: str, method: str, part: str) -> None:
-    wanted = {"range": part} if part else {}
+    wanted = {"x_amz_checksum_mode": "ENABLED"} | ({"range": part} if part else {})
     quick = 0
     for key in (*NAMES, "none"):
         request = ask(method, f"/{full}/{quote(key)}", b"", **wanted)
@@ -170,6 +170,10 @@ UNUSUAL = [
     ask("PUT", "/{}/a", b"x", if_none_match="*"),
     ask("PUT", "/{}/a", b"x", x_amz_storage_class="NONE"),
     ask("PUT", "/{}/b", x_amz_copy_source="none/none"),
+    ask("PUT", "/{}/checked", b"x", x_amz_sdk_checksum_algorithm="CRC32"),
+    ask("GET", "/{}/checked", x_amz_checksum_mode="ENABLED"),
+    ask("HEAD", "/{}/checked", x_amz_checksum_mode="ENABLED"),
+    ask("GET", "/{}?list-type=2&prefix=checked"),
     ask("GET", "/{}/none"),
     ask("GET", "/{}/a/b", range="bytes=7-9"),
     ask("GET", "/{}/a/b", range="bytes=-1"),
