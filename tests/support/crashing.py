@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -125,22 +126,31 @@ def _with_options(asked: dict[str, Any], store: Any) -> None:
 
 
 if __name__ == "__main__":
-    # Loaded before the forks.
+    # Loaded before the forks. NumPy's library for matrices would start threads.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for name in (
         "array",
         "group",
         "change.clone",
+        "change.older_records",
         "change.publish",
         "change.settle",
         "change.undo",
         "dataset.publish_members",
         "dataset.tag_members",
+        "dataset.undo_members",
         "rows.apply",
         "rows.compact",
         "rows.counted",
         "rows.erase",
         "rows.ways_back",
+        "storage.bucket",
+        "visibility.explanation",
     ):
         importlib.import_module(f"chronotile.{name}")
-    importlib.import_module("support.verbs")
+    for name in ("support.verbs", "getpass", "numpy.ma"):
+        importlib.import_module(name)
+    # What loading the engine, and the first array of Arrow, takes is as much as most tasks take.
+    importlib.import_module("chronotile.rows.engine").require_engine()
+    importlib.import_module("pyarrow").array([1])
     serve(_child)

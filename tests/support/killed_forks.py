@@ -6,6 +6,7 @@ and how many steps it began. The process has no threads: a fork of one that has 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -83,6 +84,8 @@ class Steps:
 
 def serve(child: Callable[[dict[str, Any], Steps], None]) -> None:
     """Fork for each line on standard input, and answer with a line each."""
+    # A collection in a fork would touch, and so copy, the pages of all that is loaded.
+    gc.freeze()
     for line in sys.stdin:
         asked = json.loads(line)
         with tempfile.TemporaryFile() as counted:

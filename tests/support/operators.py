@@ -7,6 +7,7 @@ still before a change of a file, with all of its threads, until the other one ha
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -181,15 +182,26 @@ if __name__ == "__main__":
     importlib.import_module("tiledb")
     for name in (
         "array",
+        "change.executor",
         "change.publish",
+        "change.settle",
         "change.undo",
         "cli.change",
+        "cli.profile",
         "rows.apply",
         "rows.compact",
         "rows.counted",
         "rows.erase",
         "rows.ways_back",
+        "show.styled",
+        "show.terminal_fit",
     ):
         importlib.import_module(f"chronotile.{name}")
+    for name in ("getpass", "numpy.ma", "rich.table", "rich.tree"):
+        importlib.import_module(name)
+    # The first array of Arrow loads more.
+    importlib.import_module("pyarrow").array([1])
+    # A collection in a fork would touch, and so copy, the pages of all that is loaded.
+    gc.freeze()
     for line in sys.stdin:
         print(json.dumps(_run(**json.loads(line))), flush=True)

@@ -22,18 +22,13 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from email.utils import formatdate
-from functools import cache
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 from urllib.parse import quote, urlsplit
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
-
 LOOPBACK = "127.0.0.1"
-LONGEST_LIFE_S = 7200.0
-"""Far more than the slowest run of all tests."""
 
 Fault: TypeAlias = Literal[
     "pass",  # no fault
@@ -94,7 +89,7 @@ def options_for(endpoint: str) -> dict[str, str]:
 def s3_server() -> Iterator[S3Server]:
     """Run an S3 server until the block ends."""
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).resolve())],
+        [sys.executable, str(Path(__file__).resolve().with_name("quick_s3.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -275,6 +270,9 @@ class _ProxyServer(ThreadingHTTPServer):
 class _ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 15
+    # An answer goes out at once: of two small packets the second waits 40 ms for word of the first.
+    wbufsize = -1
+    disable_nagle_algorithm = True
     server: _ProxyServer
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
@@ -314,8 +312,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _handle  # noqa: N815 - the base's names
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        upstream = urlsplit(self.server.proxy.upstream)
-        connection = http.client.HTTPConnection(str(upstream.hostname), upstream.port, timeout=15)
+        connection = self._upstream
         try:
             connection.putrequest(
                 self.command, self.path, skip_host=True, skip_accept_encoding=True
@@ -328,8 +325,21 @@ class _ProxyHandler(BaseHTTPRequestHandler):
             connection.endheaders(body)
             answer = connection.getresponse()
             return answer.status, answer.getheaders(), answer.read()
-        finally:
+        except BaseException:
             connection.close()
+            raise
+
+    @cached_property
+    def _upstream(self) -> http.client.HTTPConnection:
+        """The connection to the server; as long as the client keeps its own, it stays open."""
+        upstream = urlsplit(self.server.proxy.upstream)
+        return http.client.HTTPConnection(str(upstream.hostname), upstream.port, timeout=15)
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        finally:
+            self._upstream.close()
 
     def _answer(
         self, status: int, headers: list[tuple[str, str]], data: bytes, *, cut: bool = False
@@ -345,6 +355,7 @@ class _ProxyHandler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data[: len(data) // 2] if cut else data)
+        self.wfile.flush()
         if cut:
             self._hang_up(reset=False)
 
@@ -364,35 +375,3 @@ def _without_newest(listed: bytes) -> bytes:
     times = [re.findall(rb"<LastModified>(.*?)<", one)[0] for one in found]
     newest = max(zip(times, found, strict=True), default=(b"", b""))[1]
     return listed.replace(newest, b"", 1) if newest else listed
-
-
-def _serve() -> None:
-    from moto.core import serialize
-    from moto.moto_server.werkzeug_app import create_backend_app
-    from werkzeug.serving import make_server
-
-    # A list gives the time of each object as text, which is parsed anew for each answer.
-    serialize.parse_to_aware_datetime = cache(serialize.parse_to_aware_datetime)
-    # S3 alone: finding out which service a request is for takes longer than most answers.
-    app = create_backend_app("s3")
-    lock = threading.Lock()
-
-    def one_put_at_a_time(environ: WSGIEnvironment, start_response: StartResponse) -> Any:
-        # S3 decides a conditional put atomically; the emulation checks first and puts later.
-        if environ["REQUEST_METHOD"] != "PUT":
-            return app(environ, start_response)
-        with lock:
-            return app(environ, start_response)
-
-    server = make_server(LOOPBACK, 0, one_put_at_a_time, threaded=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    end = threading.Timer(LONGEST_LIFE_S, os._exit, (1,))
-    end.daemon = True
-    end.start()
-    print(server.server_port, flush=True)
-    sys.stdin.read()
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    _serve()
