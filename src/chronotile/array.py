@@ -262,7 +262,7 @@ class Array(Handle["Report"]):
         try:
             return find_name(names, name, self.uri), how
         except ChronotileError as error:
-            hint = f"chronotile log {shell_word(self.uri)} --kind delete lists the deletes"
+            hint = f"to list the deletes: chronotile log {shell_word(self.uri)} --kind delete"
             raise ChronotileError(error.where, f"{error.problem}; {hint}") from None
 
     def _nothing(self, command: str) -> Report:

@@ -173,7 +173,7 @@ class Handle(ABC, Generic[R]):
         fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
         if len(fitting) != 1:
             problem = f"expected the id of one operation, found {id_!r:.40}"
-            hint = f"chronotile operations {shell_word(self.uri)} lists all"
+            hint = f"to list all: chronotile operations {shell_word(self.uri)}"
             raise ChronotileError(self.uri, f"{problem}; {hint}")
         return read_operation(self.store, fitting[0])
 

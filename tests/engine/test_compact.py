@@ -312,7 +312,7 @@ def test_a_batch_that_never_goes_through_is_left_and_told(
     fail(monkeypatch, tmp_path / "site", 1, CRASH)
     report = compact(array)
     assert len(visible(array)) == 6
-    assert any("are left alone: the engine's process ended" in note for note in report.notes)
+    assert any("are left alone: TileDB's process ended" in note for note in report.notes)
     assert list((array.folder / "__chronotile" / "scratch").iterdir()) == []
 
 

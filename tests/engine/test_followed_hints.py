@@ -365,7 +365,7 @@ def sizes_of(uri: str) -> dict[str, int]:
         # A `.con` of three writes is larger than their files, which are empty.
         (lambda folder: small(folder, 10, 20, 30).uri, None),
         (lambda folder: merged(folder)[0].uri, "chronotile vacuum A"),
-        (of_corpus("con-twice"), "chronotile consolidate A, then chronotile vacuum A"),
+        (of_corpus("con-twice"), "chronotile consolidate A && chronotile vacuum A"),
     ],
 )
 def test_usage_names_what_frees_bytes(make: Maker, command: str | None, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_filter_that_is_not_supported_is_named() -> None:
 def test_a_newer_version_of_a_tile_is_read_as_the_engine_reads_it() -> None:
     data = struct.pack("<I", 24) + one_chunk(4, zlib.compress(b"abcd"))[4:]
     assert tiles.decode(data, "x").payload == b"abcd"
-    assert tiles.oddity(data) == "version 24 in its header, which the engine passes over"
+    assert tiles.oddity(data) == "version 24 in its header, which TileDB passes over"
 
 
 @pytest.mark.parametrize(

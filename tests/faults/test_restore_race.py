@@ -264,7 +264,7 @@ def test_a_restore_waits_for_a_consolidation_that_has_a_folder(
         with pytest.raises(RefusedError, match="it would bring back what goes out") as caught:
             way(array.uri, TIME + 20, dry_run=dry_run)
     assert array.answer(*NOW) == before
-    command = re.search(r"if it was broken off, chronotile (.*) removes it", str(caught.value))
+    command = re.search(r"if it was broken off: chronotile (.*)", str(caught.value))
     assert command is not None
     broken = EngineArray(shutil.copytree(array.uri, tmp_path / "broken"))
     assert main(command[1].replace(array.uri, broken.uri).split()) == 0

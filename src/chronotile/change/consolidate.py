@@ -232,7 +232,7 @@ def _notes(table: CommitTable, *, updates: bool, array: str) -> Iterable[str]:
         yield f"{updated} {stay} loose: TileDB does not see an update inside a .con"
     elif kept:
         where = "is in the .con" if kept == 1 else "are in the .con"
-        yield f"{count_text(kept, 'update')} {where}, unseen by the engine"
+        yield f"{count_text(kept, 'update')} {where}, unseen by TileDB"
     ignored = int(np.count_nonzero(loose & (table.uris.ext <= OK) & table.ignored))
     if ignored:
         stay, them = ("stays", "it") if ignored == 1 else ("stay", "them")

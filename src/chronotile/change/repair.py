@@ -415,7 +415,7 @@ class Mender:
         """Leave a delete that a fragment has applied: without it the engine crashes (F14)."""
         message = (
             f"{reason}; {applied[0]} has applied it, so what it removed there cannot come back, "
-            f"and without it the engine's next consolidation of fragments would crash: it stays"
+            f"and without it TileDB's next consolidation of fragments would crash: it stays"
         )
         hint = "open the array at windows that end before it"
         self.mending.left.append(finding(self.history.array, code, path, message, hint=hint))
@@ -473,7 +473,7 @@ class Mender:
                 continue
             tile = self.swapped.get(uri) or self._intact(uri)
             if tile is not None and uri not in self.mending.puts:
-                reason = "its file, which the engine looks for when it consolidates commits"
+                reason = "its file, which TileDB looks for when it consolidates commits"
                 self.mending.put(uri, tile, reason)
 
     def _is_in_con(self, uri: str) -> bool:
@@ -544,9 +544,9 @@ class Mender:
         if self.accept_loss:
             self.mending.notes.append(f"{path}: {message}; it is left out")
             return True
-        hint = "chronotile repair {array} --accept-loss leaves that entry out"
+        hint = "to leave that entry out: chronotile repair {array} --accept-loss"
         array, code = self.history.array, "con-truncated"
-        message = f"cannot be repaired: {message}; {hint.format(array=shell_word(array))}"
+        message = f"not repaired: {message}; {hint.format(array=shell_word(array))}"
         self.mending.left.append(finding(array, code, path, message, hint=hint))
         return False
 
@@ -712,7 +712,7 @@ class FragmentMender:
     def _leave(self, health: Health | None) -> None:
         assert health is not None  # the commit of a missing fragment goes out
         message = f"{health.problem}: the rest of it can still be read, so it stays"
-        hint = "chronotile repair {array} --accept-loss takes the fragment out"
+        hint = "to take the fragment out: chronotile repair {array} --accept-loss"
         array, code = self.history.array, health.code
         self.mending.left.append(finding(array, code, health.file, message, hint=hint))
 

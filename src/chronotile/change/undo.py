@@ -129,7 +129,8 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
         if len(fitting) != 1:
             found = "none" if not fitting else f"{len(fitting)} that begin so"
             problem = f"expected the id of an operation, found {wanted!r:.40}: {found}"
-            raise RefusedError(store.uri, f"{problem}; chronotile operations {store.uri} lists all")
+            hint = f"to list all: chronotile operations {shell_word(store.uri)}"
+            raise RefusedError(store.uri, f"{problem}; {hint}")
         if fitting[0].state == "undone":
             raise RefusedError(store.uri, f"expected a change that stands, found {wanted} undone")
         return fitting[0]
@@ -228,7 +229,7 @@ def refuse_built_on(
         held = other.hidden | set(_held(store, other))
         if one.command in _WHOLE or not names.isdisjoint(held) or not paths.isdisjoint(touched):
             problem = f"expected {target.id} to be the last change, found {one.command} {one.id}"
-            hint = f"take that back first: chronotile undo {store.uri} {one.id}"
+            hint = f"to take that back first: chronotile undo {shell_word(store.uri)} {one.id}"
             raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
 
 

@@ -399,7 +399,7 @@ def erase(
 
     This cannot be undone. Every other row stays as it is, in every window. A certificate says what
     was read, what is left, and what could not be searched. The exit status is 0 only if no
-    match was found after it. Needs the engine: pip install 'chronotile[engine]'.
+    match was found after it. Needs TileDB: pip install 'chronotile[engine]'.
     """
     form = form_of(output, (".json", ".html")) if output is not None else ""
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not call.as_json
@@ -471,7 +471,7 @@ def apply(call: Call) -> int:
     """Carry out the updates of ARRAY: write their rows, so that every TileDB program sees them.
 
     The rows get the values at the update's own time; the update itself goes into the quarantine.
-    Needs the engine: pip install 'chronotile[engine]'.
+    Needs TileDB: pip install 'chronotile[engine]'.
     """
     return call.show(call.place.apply(**call.how))
 
@@ -485,13 +485,13 @@ def apply(call: Call) -> int:
     help="What to put into one file (default: commits).",
 )
 @click.option(
-    "--updates", is_flag=True, help="Also put updates into the .con. The engine then ignores them."
+    "--updates", is_flag=True, help="Also put updates into the .con. TileDB then ignores them."
 )
 def consolidate(call: Call, **options: Any) -> int:
     """Put what many files of ARRAY hold into one. Nothing is removed: vacuum does that.
 
     The mode fragment-meta puts the footers of all visible fragments into one .meta. It saves 3
-    requests per fragment on each open by the engine. The mode array-meta merges the array's
+    requests per fragment on each open by TileDB. The mode array-meta merges the array's
     metadata into one file.
     """
     return call.show(call.place.consolidate(**options, **call.how))
@@ -505,7 +505,7 @@ def consolidate(call: Call, **options: Any) -> int:
     default="1GB",
     help="Size of a merged fragment (default: 1GB).",
 )
-@click.option("--max-memory", metavar="SIZE", help="Memory of the engine's process, such as 2GB.")
+@click.option("--max-memory", metavar="SIZE", help="Memory of TileDB's process, such as 2GB.")
 @click.option(
     "--quiet", metavar="AGE", default="10m", help="Leave younger fragments alone (default: 10m)."
 )
@@ -533,7 +533,7 @@ def compact(call: Call, **options: Any) -> int:
     """Merge the small fragments of ARRAY into few, in a separate folder and process.
 
     Every window reads as before, except with --purge. Undo brings the sources back until a
-    vacuum removes them. Needs the engine: pip install 'chronotile[engine]'.
+    vacuum removes them. Needs TileDB: pip install 'chronotile[engine]'.
     """
 
     def tell(now: CompactProgress) -> None:
@@ -567,8 +567,7 @@ def compact(call: Call, **options: Any) -> int:
 @click.option(
     "--loose-deletes",
     is_flag=True,
-    help="Also remove .del files that a .con holds; the engine can then no longer consolidate "
-    "commits.",
+    help="Also remove .del files that a .con holds; TileDB can then no longer consolidate commits.",
 )
 @click.option("--keep-deletes", "loose_deletes", flag_value=False, hidden=True)
 @click.option(
@@ -609,7 +608,7 @@ def vacuum(call: Call, **options: Any) -> int:
 )
 @click.option("--restore", "manifest", metavar="MANIFEST", hidden=True)
 def repair(call: Call, manifest: str | None, **options: Any) -> int:
-    """Mend ARRAY: move files that keep the engine from reading it into the quarantine.
+    """Mend ARRAY: move files that keep TileDB from reading it into the quarantine.
 
     Nothing is destroyed: undo puts the files back. Exits with 1 if a finding is left that cannot be
     repaired.
@@ -730,7 +729,7 @@ def clone(
 
     Fragments are linked on one disk, and copied by the storage inside one bucket. Every TileDB
     program opens the clone. --without asks: what if this delete had not happened? SOURCE may be an
-    array that the engine refuses to open.
+    array that TileDB refuses to open.
     """
     place = access.open(array)
     call = Call(place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None)
@@ -821,7 +820,7 @@ def tag() -> None:
     """Name moments of an array or a group; every command takes such a name as a time.
 
     A tag is kept in the metadata of the array or group, as chronotile.tag.NAME: every TileDB
-    program sees it. `chronotile vacuum` keeps all files that a tag needs. The engine's own vacuum
+    program sees it. `chronotile vacuum` keeps all files that a tag needs. TileDB's own vacuum
     ignores tags; `chronotile check` then finds those that can no longer be read whole. Each command
     takes --json.
     """

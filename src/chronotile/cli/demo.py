@@ -193,7 +193,7 @@ def _topics(guides: dict[str, str]) -> Answer:
     for pair in titles.items():
         table.add_row(*pair)
     document = [{"topic": topic, "title": title} for topic, title in titles.items()]
-    return Answer(document, [table, "", "chronotile guide time-machine shows one."])
+    return Answer(document, [table, "", "To read one: chronotile guide time-machine"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,7 +256,7 @@ def visible(
 ) -> VisibleReport | MembersReport:
     """Show what an open of ARRAY at a window sees: fragments, deletes and updates in force.
 
-    Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.
+    Both ends of the window are part of it. TileDB's `timestamp=(start, end)` means the same.
     """
     place = access.open(array, member)
     start, end = moments_of_group(place, window)

@@ -165,7 +165,7 @@ Completion of commands and options in the shell:
 @click.version_option(None, "-V", "--version", package_name="chronotile", prog_name="chronotile")
 @click.pass_context
 def chronotile(ctx: click.Context) -> None:
-    """Read, explain and look after the commit log of TileDB arrays, without the engine.
+    """Read, explain and look after the commit log of TileDB arrays, without TileDB itself.
 
     ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. TIME is 2024-05-01T12:00 (UTC if
     it names no zone), ms since 1970, monday, a time ago (30m, 2h, 3d), yesterday, now, or a tag.

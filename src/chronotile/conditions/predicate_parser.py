@@ -504,7 +504,7 @@ def _check_comparable(field: Field, op: Op) -> None:
         several = not field.is_var and field.cell_val_num > 1
         if several and field.datatype is Datatype.CHAR and not op.is_set:
             problem = f"expected in or not in for {name}, found {op.symbol}"
-            problem += ": the engine would compare its first byte only"
+            problem += ": TileDB would compare its first byte only"
     elif field.datatype.code is None:
         problem = f"expected a field that can be compared, found {name}"
         problem += f", which is {field.datatype.name}"

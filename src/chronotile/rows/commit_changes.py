@@ -20,7 +20,7 @@ import pyarrow as pa
 from chronotile.conditions.delete import is_harmless
 from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP, uuid_of
 from chronotile.rows.cell_source import cell_source
@@ -95,7 +95,8 @@ def removed_of(log: Log, name: str, values: Sequence[str] = ()) -> RemovedRows:
     fitting = [one for one in commits if one.name == wanted] or short
     if len({one.name for one in fitting}) != 1:
         problem = f"expected the name of a delete or an update, found {name[:80]!r}"
-        raise ChronotileError(log.array, f"{problem}: `chronotile log` lists them")
+        hint = f"to list them: chronotile log {shell_word(log.array)} --kind delete"
+        raise ChronotileError(log.array, f"{problem}; {hint}")
     commit, is_update = fitting[0], isinstance(fitting[0], Update)
     return _removed(snapshot(log, commit.t2), commit.name, values, is_update=is_update)
 

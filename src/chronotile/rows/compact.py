@@ -142,7 +142,7 @@ def plan_compact(
     if max_memory is not None:
         memory = size_bytes(max_memory, "max_memory")
     if memory < _LEAST_MEMORY:
-        problem = f"expected at least {_LEAST_MEMORY // 10**6} MB for the engine, found {memory:,}"
+        problem = f"expected at least {_LEAST_MEMORY // 10**6} MB for TileDB, found {memory:,}"
         raise ChronotileError("max_memory", f"{problem} bytes; give more with --max-memory")
     calm = duration_ms(quiet, "quiet") if isinstance(quiet, str) else int(quiet * 1000)
     _refuse_second(store)
@@ -263,7 +263,7 @@ def _candidates(
             parts.append(part)
             why = _why_not(fact, paths[name], dense=dense)
             if why is None and part.t2 > now:
-                why = "its time is still to come, and the engine merges up to now"
+                why = "its time is still to come, and TileDB merges up to now"
             if why is None and name in young:
                 why = "it is younger than --quiet"
             if why is None and not dense and fact["has_timestamps"]:

@@ -194,7 +194,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         "deleted rows where `amount < 3.0`; also rows where amount is NULL or NaN",
         "set region = 'north' in rows where `id == 7`",
-        "note: the engine does not apply updates: it hides these rows instead",
+        "note: TileDB does not apply updates: it hides these rows instead",
         "merged 2 fragments into one",
         "listed 2 fragments as replaced, for the next vacuum to remove",
         "put 5 commits into one file: 4 writes, 1 delete",
@@ -242,7 +242,7 @@ def test_schema_changes_in_words(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_delete_that_breaks_the_array_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     case = CASES["null-bricks-eq"]
     _, text, _ = run(capsys, "log", case.array, "--kind", "delete")
-    assert "note: the engine cannot read the array over this" in text
+    assert "note: TileDB cannot read the array over this" in text
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_check(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "check", array.uri)
     assert status == 1
     assert "name-malformed" in out
-    assert "-> chronotile repair" in out
+    assert "-> to move it to the quarantine: chronotile repair" in out
     assert run_json(capsys, "check", array.uri, "--severity", "error")[0] == 1
 
 

@@ -243,7 +243,7 @@ def test_what_is_read(text: str, node: Condition) -> None:
         ("wide == 'x'", 8, "which is STRING_UTF16"),
         ("pair == 3", 8, "one value in each cell"),
         ("many == 3", 8, "one value in each cell"),
-        ("c3 == 'abc'", 6, "the engine would compare its first byte only"),
+        ("c3 == 'abc'", 6, "TileDB would compare its first byte only"),
         ("c3 in ['abcd']", 7, "expected 3 bytes, found 4"),
         ("a == 1 & not a == 2", 9, "expected a field or a value, found 'not'"),
         ("a == " + "9" * 500, 5, "at most 400 digits"),
