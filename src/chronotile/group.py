@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
     ReadError,
+    WrongCallError,
     did_you_mean,
     html_card,
     shell_word,
@@ -493,9 +493,9 @@ class Group(Handle[GroupReport]):
         if target is not None:
             place, planned = target.id, plan_undo_members(self.dataset, target)
         elif id_ is not None:
-            problem = f"expected the id of an operation, found {id_!r}: none that stands"
+            problem = f"{id_!r} is the id of no operation that stands"
             hint = f"to list all: chronotile operations {shell_word(self.uri)}"
-            raise RefusedError(self.uri, f"{problem}; {hint}")
+            raise WrongCallError(self.uri, f"{problem}; {hint}")
         else:
             place, planned = plan_undo_report_of_members(self.dataset, wanted)
         return self._carry_out(

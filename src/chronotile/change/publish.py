@@ -36,7 +36,7 @@ from chronotile.change.sound_array import damaged, sound_history
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
-from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
@@ -139,7 +139,7 @@ class Load:
             RefusedError: They cannot be published.
         """
         if source.uri == self.store.uri:
-            raise RefusedError(source.uri, "expected a staging array, found the target itself")
+            raise WrongPlaceError(source.uri, "the staging array is the target itself")
         history = read_history(source, key=self.key, labels=True)
         rules = Rules(history)
         wrong = [item for item in check(history, rules, source) if item.severity == "error"]

@@ -246,6 +246,12 @@ class RefusedError(ChronotileError):
         self.hint = findings[0].hint if findings else None
 
 
+class WrongPlaceError(RefusedError):
+    """A source and a target that cannot go together: a wrong call."""
+
+    exit_code = 2
+
+
 class OddTimeError(RefusedError):
     """A commit before all data, or in the future: allowed, but rarely meant."""
 

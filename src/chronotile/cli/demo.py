@@ -242,5 +242,5 @@ def guide(topic: str | None) -> Answer | Guide:
     if topic is None:
         return _topics(guides)
     if topic not in guides:
-        raise wrong_call(f"expected one of {', '.join(guides)}, found {topic!r}")
+        raise wrong_call(f"there is no guide {topic!r}; there are {', '.join(guides)}")
     return Guide(topic=topic, text=guides[topic])

@@ -258,7 +258,7 @@ class _Parser:
                 return _joined([*itertools.starmap(self.comparison, chain)], any_of=False)
             case ast.Call(func=name, args=[named, *more]) if self.text_of(name) in _ALWAYS:
                 return self.constant(_ALWAYS[self.text_of(name)], named, more)
-        raise self.mismatch("a comparison", node)
+        raise self.mismatch("a comparison such as a > 3", node)
 
     def comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Compare:
         op, one = _OPS[type(sign)], self.operand(left)

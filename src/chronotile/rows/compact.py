@@ -59,7 +59,7 @@ from chronotile.check.engine_open_cost import FooterCounts, consolidated_fragmen
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import tags_of
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChangedError, ChronotileError, shell_word
+from chronotile.errors import ChangedError, ChronotileError, WrongCallError, shell_word
 from chronotile.format.cell_values import from_json
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
@@ -136,14 +136,16 @@ def plan_compact(
     group_tags: Mapping[str, int] | None = None,
 ) -> Plan:
     """Plan to merge small fragments; see `Handle.compact`."""
+    from chronotile.show.output import size_text
+
     require_engine()
     target = size_bytes(target_bytes, "target_bytes")
     memory = max(allowed_memory() // 4, _LEAST_MEMORY)
     if max_memory is not None:
         memory = size_bytes(max_memory, "max_memory")
     if memory < _LEAST_MEMORY:
-        problem = f"expected at least {_LEAST_MEMORY // 10**6} MB for TileDB, found {memory:,}"
-        raise ChronotileError("max_memory", f"{problem} bytes; give more with --max-memory")
+        problem = f"{size_text(memory)} is too little for TileDB"
+        raise WrongCallError("max_memory", f"{problem}; give at least {size_text(_LEAST_MEMORY)}")
     calm = duration_ms(quiet, "quiet") if isinstance(quiet, str) else int(quiet * 1000)
     _refuse_second(store)
     history, rules = sound_history(store, key)

@@ -162,7 +162,7 @@ def test_what_is_read(text: str, node: Condition) -> None:
     ("text", "at", "said"),
     [
         ("", 0, "expected a field or a value, found the end"),
-        ("a", 0, "expected a comparison, found 'a'"),
+        ("a", 0, "expected a comparison such as a > 3, found 'a'"),
         ("a <", 3, "found the end"),
         ("a = 3", 2, "write =="),
         ("a <> 3", 2, "write !="),
@@ -173,7 +173,7 @@ def test_what_is_read(text: str, node: Condition) -> None:
         ("(a < 3 a)", 1, "expected and, or, or a comma, found 'a < 3 a'"),
         ("a == 1 & a == 2", 7, "parentheses around the comparisons beside &"),
         ("(a == 1) | a == 2", 9, "write (…) | (…)"),
-        ("a == 1, a == 2", 0, "expected a comparison, found 'a == 1, a == 2'"),
+        ("a == 1, a == 2", 0, "expected a comparison such as a > 3, found 'a == 1, a == 2'"),
         ("a + 1 == 3", 0, "expected a field or a value, found 'a + 1'"),
         ("a == 'x' 'y'", 9, "expected an operator or the end"),
         ("s == f'x'", 5, "expected a word of the language"),
