@@ -471,7 +471,9 @@ def test_the_engine_writes_the_rows_of_then_anew(array: EngineArray) -> None:
     planned = ct.restore(array.uri, 25, dry_run=True)
     planned_steps = [(step.op, step.path.partition("/")[0]) for step in planned.steps]
     assert "would write 1 fragment (bytes not known beforehand)" in planned.summary()
-    assert planned.notes[0] == "TileDB writes 3 rows again, as commits alone cannot bring them back"
+    assert (
+        planned.notes[0] == "commits alone cannot bring the rows back: TileDB writes 3 rows again"
+    )
     assert planned.rows == {"rewritten": 3}
     for moment in (25, 50):
         report = restore_rows(array.uri, moment)

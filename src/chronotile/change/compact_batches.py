@@ -176,7 +176,7 @@ def _overlaps(parts: Sequence[Part]) -> str:
     for axis in zip(*domains, strict=True):
         pairs = sorted(axis)
         if all(low > before for (_, before), (low, _) in itertools.pairwise(pairs)):
-            return ", with domains side by side"
+            return ", with domains that do not overlap"
     return ", with domains that overlap in each dimension"
 
 

@@ -570,7 +570,7 @@ class Mender:
                 good.append(f"/{folder}/{name}" if version >= FIRST_WITH_COMMITS else f"/{name}")
         self._move_mended(vacuum.path)
         if good:
-            reason = f"{count_text(len(good), 'line')} of the old one"
+            reason = f"keeps {count_text(len(good), 'line')}, with names of this array"
             why = self.mending.moves[vacuum.path]
             self.mending.replace(vacuum.path, encode_lines(good), why, reason)
 
@@ -635,14 +635,14 @@ class FragmentMender:
         closed = missing or health is None or health.closed
         if hidden and not closed:
             return
-        why = "is gone" if missing or health is None else health.problem
-        reason = f"commit-without-fragment: {path}: {why}"
+        why = f"{path}: {health.problem}" if health and not missing else f"{path} is gone"
+        reason = f"commit-without-fragment: {why}"
         if missing and self._renamed(name, row, reason, hidden=hidden):
             return
         if hidden:
             # Its own `.vac` still hides its sources: a later fragment holds all of it.
             self._take_out(row, reason)
-            self.mending.notes.append(f"{path}: {why}, but a later fragment holds its rows")
+            self.mending.notes.append(f"{why}, but a later fragment holds its rows")
             return
         there, gone = self._sources(name)
         if not (closed or (there and not gone) or self.accept_loss):
@@ -704,9 +704,10 @@ class FragmentMender:
             note = f"the rows of {path} are back: {count} that it was made from"
         elif there:
             back, away = ", ".join(there), ", ".join(gone)
-            note = f"the rows of {path} that {back} holds are back; those of {away} are lost"
+            note = f"the rows of {path} that {back} holds are back; those of {away} are not here"
         else:
-            note = f"the rows written {times} ({path}) are lost: this array holds no copy"
+            note = f"this array holds no copy of the rows written {times} ({path}): "
+            note += "look for one in replicas and backups"
         self.mending.notes.append(note)
 
     def _leave(self, health: Health | None) -> None:

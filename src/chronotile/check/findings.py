@@ -66,7 +66,7 @@ LEFT_OUT = (
 """The hint on a delete or update that cannot be read and stands in a `.con`."""
 KEEP_OR_DROP = (
     "to keep its rows: chronotile repair {array} --commit-orphans; "
-    "to drop them (after 24 hours): chronotile vacuum {array} --whole-orphans"
+    "to drop them (once they are 24 hours old): chronotile vacuum {array} --whole-orphans"
 )
 """The hint on a fragment that lacks only its commit."""
 _MOMENTS = "to list the times at which all can be read: chronotile moments {array}"

@@ -33,7 +33,7 @@ from chronotile.cli.options import (
 )
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
 from chronotile.format.timestamps import iso_time, time_text
-from chronotile.show.certificate_page import certificate_lines
+from chronotile.show.certificate_page import ASKED, certificate_lines
 from chronotile.show.operation_words import gone_words, undone_by
 from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress
 
@@ -73,6 +73,8 @@ class ChangeReport:
 
     report: Report
     verbose: bool = False
+    where: str = ASKED
+    """What the user asked for, for commands: no record or certificate may hold it."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the form of `Report.to_dict`."""
@@ -97,20 +99,22 @@ class ChangeReport:
         said = () if report.dry_run else report.losses  # before it began
         for note in report.notes:
             if note not in said:
-                yield Text(f"note: {note}", "yellow")
+                yield Text(f"note: {note.replace(ASKED, self.where)}", "yellow")
         if _is_for_good([report]):
             yield Text(f"note: {_FOR_GOOD}", "yellow")
         if report.engine_open_requests is not None:
             first, then = report.engine_open_requests
             both = f"{then:,} requests ({first:,} before)"
             if report.dry_run:
-                both = f"{first:,} requests now, {then:,} after it"
-            hint = f"; for fewer: chronotile vacuum {shell_word(report.array)} --mode commits"
+                both = f"{first:,} requests now, {then:,} after this"
+            hint = "; for fewer, remove the files that the .con holds: "
+            hint += f"chronotile vacuum {shell_word(report.array)} --mode commits"
             is_loose = report.command == "consolidate" and then > first
-            yield f"an open in a bucket takes {both}{hint if is_loose else ''}"
+            yield f"in a bucket, an open takes {both}{hint if is_loose else ''}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
-        yield from certificate_lines(report.certificate)
+        for line in certificate_lines(report.certificate):
+            yield line.replace(ASKED, self.where)
         if report.operation is not None:
             yield Text(f"operation: {report.operation}", "dim")
 
@@ -120,6 +124,8 @@ class GroupChangeReport:
     """The report of a change of a group's members, done or planned."""
 
     report: GroupReport
+    where: str = ASKED
+    """See `ChangeReport`."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the form of `GroupReport.to_dict`."""
@@ -140,9 +146,9 @@ class GroupChangeReport:
             if one.report is not None:
                 yield Text(f"  {path}: {one.report.summary()}")
                 for note in one.report.notes:
-                    yield Text(f"      note: {note}", "yellow")
+                    yield Text(f"      note: {note.replace(ASKED, self.where)}", "yellow")
                 for line in certificate_lines(one.report.certificate):
-                    yield Text(f"      {line}")
+                    yield Text(f"      {line.replace(ASKED, self.where)}")
                 for item in one.report.findings:
                     yield Text(f"      {item.severity}: {item.code}  {item.message}", "red")
 
@@ -159,15 +165,16 @@ class Call:
     out: str | None
     """A file for the JSON report."""
 
-    def show(self, done: Report | GroupReport) -> int:
-        """Show a report; give the exit status."""
+    def show(self, done: Report | GroupReport, where: str = ASKED) -> int:
+        """Show a report, with the predicate in its commands; give the exit status."""
         from chronotile.change.plan import Report
 
         if isinstance(done, Report):
-            emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
+            report = ChangeReport(report=done, verbose=self.verbose, where=where)
+            emit(report, as_json=self.as_json)
             status, changed = int(bool(done.findings)), bool(done.steps)
         else:
-            emit(GroupChangeReport(report=done), as_json=self.as_json)
+            emit(GroupChangeReport(report=done, where=where), as_json=self.as_json)
             status = max((int(bool(done.findings)), *(one.status for one in done.failed)))
             changed = done.has_steps
         if changed and not done.dry_run:
@@ -416,7 +423,7 @@ def erase(
     certificate = None if verify is None else read_certificate(verify)
     how = call.how | {"before": confirm}
     done = call.place.erase(where, verify=certificate, **options, **how)
-    status = call.show(done)
+    status = call.show(done, shell_word(where))
     if done.dry_run and not call.as_json and any(one.steps for one in reports_of(done)):
         click.echo(
             "note: the run may also write or remove files in __commits that are not listed here"
@@ -808,7 +815,8 @@ def replicate(
         if done is not None and not follow:
             differs = done.findings or getattr(done, "failed", ())
             if options["check"] and not differs and not as_json:
-                say(f"the copy has every commit of {array}")
+                click.echo(f"{target}: has every commit of {array}")
+                return 0
             return call.show(done)
         if done is not None and (done.has_steps or done.findings or getattr(done, "failed", ())):
             call.show(done)
@@ -889,6 +897,7 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
         words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
         words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
         words += [one["array"]] if "array" in one else []
+        words += [f"to {to}"] if (to := one["options"].get("target")) else []
         state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))

@@ -718,10 +718,9 @@ def _notes(facts: Mapping[str, Any]) -> Iterator[str]:
     cost, count = facts["cost"], facts["fragments"]
     if facts["batches"]:
         yield (
-            f"{count['before']:,} visible fragments become {count['after']:,}; this reads "
-            f"{size_text(cost['bytes_read'])}, and takes at most "
-            f"{size_text(cost['memory_bytes'])} of memory (--max-memory sets less) and "
-            f"{size_text(cost['scratch_bytes'])} of scratch space"
+            f"{count['before']:,} visible fragments become {count['after']:,}, with "
+            f"{size_text(cost['bytes_read'])} to read; limits: {size_text(cost['memory_bytes'])} "
+            f"of memory (--max-memory sets less), {size_text(cost['scratch_bytes'])} of scratch"
         )
     for one in facts["left"]:
         names = one["fragments"]

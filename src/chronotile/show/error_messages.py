@@ -212,8 +212,8 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
         ("No such", "Usage")
     ):
         word = re.match(r"No such command (.*)\.", error.message)
-        known = ", ".join(error.ctx.command.list_commands(error.ctx))
-        problem = f"{word[1]} is not one of {known}" if word else f"one of {known} is missing"
+        words = ", ".join(error.ctx.command.list_commands(error.ctx))
+        problem = f"{word[1]} is not one of {words}" if word else f"one of {words} is missing"
         return Complaint(where, f"{problem}{example}", hint, status)
     return Complaint(where, error.message, hint, status)
 

@@ -205,7 +205,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64, 0 to 999999, tiles of 1000); attributes",
         "974 bytes, in __commits/",
-        "now 4 of 9 fragments visible, 2 deletes and 1 update in force",
+        "now 4 of 7 fragments visible (2 more removed), 2 deletes and 1 update in force",
     ):
         assert words in text
 

@@ -116,7 +116,7 @@ def test_modes_of_consolidate_and_vacuum(
     assert costs["after"] < costs["before"]
     status, out, _ = run(capsys, "consolidate", array.uri, "--mode", "all")
     assert status == 0
-    assert "an open in a bucket takes" in out
+    assert "in a bucket, an open takes" in out
     assert "cannot be undone" not in out
     for more in (["--dry-run"], []):
         status, out, err = run(capsys, "vacuum", array.uri, "--mode", "commits", *more)
