@@ -310,4 +310,4 @@ def test_a_terminal_gets_the_guide_laid_out() -> None:
 
 def test_an_unknown_topic_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["guide", "nothing"]) == 2
-    assert "expected one of changes, datasets," in capsys.readouterr().err
+    assert "there are changes, datasets," in capsys.readouterr().err

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.errors import ChronotileError, html_card, shell_word
+from chronotile.errors import ChronotileError, WrongCallError, html_card, shell_word
 from chronotile.format.kinds import EVENTS
 from chronotile.handle import (
     Handle,
@@ -102,7 +102,7 @@ class Array(Handle["Report"]):
             end: The end of the window; now, if it is left out.
 
         Raises:
-            ChronotileError: No object has such a name.
+            WrongCallError: No object has such a name.
         """
         explained = self.view(start, end).explain()
         if name is None:
@@ -111,8 +111,7 @@ class Array(Handle["Report"]):
         chosen = [item for item in explained if wanted in item.name]
         chosen = chosen or [item for item in explained if wanted.rpartition(".")[0] == item.name]
         if not chosen:
-            problem = f"expected an object with {name!r} in its name, found none"
-            raise ChronotileError(self.uri, problem)
+            raise WrongCallError(self.uri, f"there is no object with {name!r} in its name")
         return chosen
 
     def events(
@@ -262,8 +261,8 @@ class Array(Handle["Report"]):
         try:
             return find_name(names, name, self.uri), how
         except ChronotileError as error:
-            hint = f"chronotile log {shell_word(self.uri)} --kind delete lists the deletes"
-            raise ChronotileError(error.where, f"{error.problem}; {hint}") from None
+            hint = f"to list the deletes: chronotile log {shell_word(self.uri)} --kind delete"
+            raise type(error)(error.where, f"{error.problem}; {hint}") from None
 
     def _nothing(self, command: str) -> Report:
         from chronotile.change.plan import Report

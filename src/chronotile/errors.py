@@ -228,6 +228,12 @@ class BadNameError(ChronotileError, ValueError):
     """A name or path that is not allowed."""
 
 
+class WrongCallError(ChronotileError, ValueError):
+    """An argument or option that cannot mean anything here."""
+
+    exit_code = 2
+
+
 class BadTimeError(ChronotileError, ValueError):
     """A time that cannot be read, or a window that ends before it starts."""
 

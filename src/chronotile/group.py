@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import GroupReport
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
     ReadError,
+    WrongCallError,
     did_you_mean,
     html_card,
     shell_word,
@@ -205,7 +205,7 @@ class Group(Handle[GroupReport]):
         nodes = [node for node in self.dataset.tree(end) if node.fits(member)]
         if member is not None and not nodes:
             hint = did_you_mean(member, [node.path for node in self.dataset.tree(end)])
-            hint = hint or f"; chronotile members {shell_word(self.uri)} lists all"
+            hint = hint or f"; to list all: chronotile members {shell_word(self.uri)}"
             problem = f"expected members that fit {member!r}, found none{hint}"
             raise ChronotileError(self.uri, problem)
         return nodes
@@ -493,8 +493,9 @@ class Group(Handle[GroupReport]):
         if target is not None:
             place, planned = target.id, plan_undo_members(self.dataset, target)
         elif id_ is not None:
-            problem = f"expected the id of an operation, found {id_!r}: none that stands"
-            raise RefusedError(self.uri, f"{problem}; chronotile operations {self.uri} lists all")
+            problem = f"{id_!r} is the id of no operation that stands"
+            hint = f"to list all: chronotile operations {shell_word(self.uri)}"
+            raise WrongCallError(self.uri, f"{problem}; {hint}")
         else:
             place, planned = plan_undo_report_of_members(self.dataset, wanted)
         return self._carry_out(

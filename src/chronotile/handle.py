@@ -21,7 +21,7 @@ from typing import (
     Unpack,
 )
 
-from chronotile.errors import ChronotileError, ReadError, shell_word
+from chronotile.errors import ChronotileError, ReadError, WrongCallError, shell_word
 
 if TYPE_CHECKING:
     import os
@@ -172,9 +172,9 @@ class Handle(ABC, Generic[R]):
 
         fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
         if len(fitting) != 1:
-            problem = f"expected the id of one operation, found {id_!r:.40}"
-            hint = f"chronotile operations {shell_word(self.uri)} lists all"
-            raise ChronotileError(self.uri, f"{problem}; {hint}")
+            problem = f"{id_!r:.40} is the id of no operation here, or of several"
+            hint = f"to list all: chronotile operations {shell_word(self.uri)}"
+            raise WrongCallError(self.uri, f"{problem}; {hint}")
         return read_operation(self.store, fitting[0])
 
     @abstractmethod

@@ -162,6 +162,6 @@ def test_check_tells_what_opens_cost(tmp_path: pathlib.Path) -> None:
     assert (found.code, found.severity) == ("metadata-unconsolidated", "info")
     assert "21 of 21" in found.message
     assert found.message.endswith("costs 69 requests in a bucket, and would cost 7")
-    assert found.hint.startswith(f"chronotile consolidate {array.uri} --mode fragment-meta")
+    assert f": chronotile consolidate {array.uri} --mode fragment-meta" in found.hint
     ct.consolidate(array.uri, mode="fragment-meta")
     assert not ct.open_log(array.uri).check()

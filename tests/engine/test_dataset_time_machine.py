@@ -168,8 +168,8 @@ def test_clone(
     run(capsys, "clone", group, str(tmp_path / "if"), "--without", delete.name)
     copies = [EngineArray(tmp_path / "if" / name) for name in MEMBERS]
     assert answers(copies) == [answers(arrays)[0], ((1, 1), (2, 2), (3, 3))]
-    said = run(capsys, "clone", group, str(tmp_path / "no"), "--without", "x", status=1)
-    assert said["error"]["found"] == "'x': it fits none"
+    said = run(capsys, "clone", group, str(tmp_path / "no"), "--without", "x", status=2)
+    assert said["error"]["found"] == "'x' fits no commit"
     run(capsys, "tag", "add", group, "v1", "--at", "25")
     run(capsys, "tag", "add", arrays[0].uri, "v1", "--at", "5")
     run(capsys, "clone", group, str(tmp_path / "since"), "--start", "v1")
@@ -268,8 +268,8 @@ def test_undelete_finds_the_member(
     assert answers(arrays) == before
     run(capsys, "undelete", group, parse_name(delete.name).uuid[:12], "--ever")
     assert answers(arrays) == [before[0], ((1, 1), (2, 2), (3, 3))]
-    said = run(capsys, "undelete", group, "x", status=1)
-    assert said["error"]["found"] == "'x': it fits none"
+    said = run(capsys, "undelete", group, "x", status=2)
+    assert said["error"]["found"] == "'x' fits no commit"
 
 
 def test_a_change_that_was_broken_off(

@@ -277,7 +277,7 @@ def test_what_check_names_mends_it(situation: str, tmp_path: Path) -> None:
 def test_a_young_orphan_is_said_to_stay_for_a_day(tmp_path: Path) -> None:
     uri = orphan(tmp_path, broken=False, ignored=False)
     (item,) = found(uri, "fragment-without-commit")
-    assert "after 24 hours" in item.hint
+    assert "once they are 24 hours old" in item.hint
     follow(item.hint.partition("; ")[2])
     assert found(uri, "fragment-without-commit") == [item]
 
@@ -365,7 +365,7 @@ def sizes_of(uri: str) -> dict[str, int]:
         # A `.con` of three writes is larger than their files, which are empty.
         (lambda folder: small(folder, 10, 20, 30).uri, None),
         (lambda folder: merged(folder)[0].uri, "chronotile vacuum A"),
-        (of_corpus("con-twice"), "chronotile consolidate A, then chronotile vacuum A"),
+        (of_corpus("con-twice"), "chronotile consolidate A && chronotile vacuum A"),
     ],
 )
 def test_usage_names_what_frees_bytes(make: Maker, command: str | None, tmp_path: Path) -> None:

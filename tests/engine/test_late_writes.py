@@ -101,7 +101,7 @@ def test_a_write_that_a_delete_of_everything_hides_is_named(
     assert f"no row of {late} shows" in " ".join(capsys.readouterr().out.split())
     assert main(["explain", array.uri, late, "--end", str(TIME + 15)]) == 0
     assert f"no row of {late} shows" not in " ".join(capsys.readouterr().out.split())
-    command = re.match(r"chronotile (rows .*) lists its rows; .* after (\d+)$", found.hint)
+    command = re.match(r"to see its rows: chronotile (rows .*); .* after (\d+)$", found.hint)
     assert command is not None
     assert main([*command[1].split(), "--format", "csv"]) == 0
     assert capsys.readouterr().out.split()[1:] == ["7,7"]

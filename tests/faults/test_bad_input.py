@@ -92,8 +92,8 @@ def test_more_children_than_there_are_bytes(count: int) -> None:
         (b"\2\0", "found 2"),
         (value_node(op=9), "found 9"),
         (value_node(field=b"\xff\xfe"), "UTF-8"),
-        (struct.pack("<BBI", 1, 0, 2**32 - 1) + b"a", "found 4294967295"),
-        (struct.pack("<BBIBQ", 1, 0, 1, 97, 2**63), f"found {2**63}"),
+        (struct.pack("<BBI", 1, 0, 2**32 - 1) + b"a", "expected 4294967295 bytes"),
+        (struct.pack("<BBIBQ", 1, 0, 1, 97, 2**63), f"expected {2**63} bytes"),
         (value_node(op=6) + struct.pack("<QB", 9, 0), "found 9"),
         (value_node() + b"x", "b'x'"),
         (b"", "found 0"),
@@ -120,7 +120,7 @@ def test_more_chunks_than_there_are_bytes() -> None:
 def test_a_chunk_that_claims_4_gib_on_disk() -> None:
     data = bytearray(one_chunk(4, zlib.compress(b"abcd")))
     data[64:68] = b"\xff" * 4
-    assert "found 4294967295" in str(refused(parsers.GenericTileSpec, bytes(data)))
+    assert "expected 4294967295 bytes" in str(refused(parsers.GenericTileSpec, bytes(data)))
 
 
 def test_a_chunk_that_claims_4_gib_in_memory() -> None:
@@ -132,12 +132,12 @@ def test_a_chunk_that_claims_4_gib_in_memory() -> None:
 def test_a_stream_that_inflates_far_past_its_stated_size() -> None:
     bomb = zlib.compress(bytes(64 * MIB), 9)
     tracemalloc.reset_peak()
-    with pytest.raises(BadFileError, match="a zlib stream of 100 bytes, found more"):
+    with pytest.raises(BadFileError, match="a zlib stream that unpacks to 100 bytes, found more"):
         tiles.decode(one_chunk(100, bomb), "bomb")
 
 
 def test_a_stream_that_inflates_to_less() -> None:
-    with pytest.raises(BadFileError, match="a zlib stream of 100 bytes, found 4"):
+    with pytest.raises(BadFileError, match="a zlib stream that unpacks to 100 bytes, found 4"):
         tiles.decode(one_chunk(100, zlib.compress(b"abcd")), "short")
 
 
@@ -159,7 +159,7 @@ def test_a_stream_that_is_cut() -> None:
 
 
 def test_parts_that_do_not_add_up() -> None:
-    with pytest.raises(BadFileError, match="a zlib stream of 5 bytes, found 4"):
+    with pytest.raises(BadFileError, match="a zlib stream that unpacks to 5 bytes, found 4"):
         tiles.decode(one_chunk(4, zlib.compress(b"abcd"), stated=5), "parts")
     with pytest.raises(BadFileError, match="a chunk of 4 bytes, found 5"):
         tiles.decode(one_chunk(4, zlib.compress(b"abcde"), stated=5), "parts")
@@ -175,7 +175,7 @@ def test_a_filter_that_is_not_supported_is_named() -> None:
 def test_a_newer_version_of_a_tile_is_read_as_the_engine_reads_it() -> None:
     data = struct.pack("<I", 24) + one_chunk(4, zlib.compress(b"abcd"))[4:]
     assert tiles.decode(data, "x").payload == b"abcd"
-    assert tiles.oddity(data) == "version 24 in its header, which the engine passes over"
+    assert tiles.oddity(data) == "version 24 in its header, which TileDB passes over"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_newer_version_of_a_tile_is_read_as_the_engine_reads_it() -> None:
         (b"__commits/a.txt\n", "'__commits/a.txt'"),
         (b"\n", "''"),
         (b".ok\n", "'.ok'"),
-        (b"__commits/a.del\n" + struct.pack("<Q", 2**63), f"found {2**63}"),
+        (b"__commits/a.del\n" + struct.pack("<Q", 2**63), f"expected {2**63} bytes"),
         (b"__commits/a.del\n" + b"\1\0", "expected 8 bytes, found 2"),
         (b"__commits/\xff.wrt\n", "UTF-8"),
     ],

@@ -114,13 +114,13 @@ def _with_options(asked: dict[str, Any], store: Any) -> None:
         getattr(place, verb)(**options)
     except ChronotileError as error:
         done = [
-            "expected a change that stands, found",
+            "is undone already",
             "expected a delete or update, found",
             "nothing to undo",
         ]
         done += ["expected the name of a tag", "expected the name of a group's tag"]
         # A delete that was taken out for ever.
-        done += ["it fits none"] if verb == "undelete" else []
+        done += ["fits no commit"] if verb == "undelete" else []
         if not any(words in error.problem for words in done):
             raise
 

@@ -25,7 +25,7 @@ from chronotile.change.past_state import Past, PastState
 from chronotile.change.plan import Plan, Report, Source, Stage, Step, put
 from chronotile.change.repair import harmless_tiles, row_words
 from chronotile.change.sound_array import array_version, sealing_key
-from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.format.commit_files import (
@@ -91,9 +91,9 @@ def clone(
             from is gone.
     """
     if there.uri == here.uri:
-        raise RefusedError(there.uri, "source and target are the same place")
+        raise WrongPlaceError(there.uri, "source and target are the same place")
     if there.uri.startswith(f"{here.uri}/"):
-        raise RefusedError(there.uri, "expected a place outside of the source, found one inside")
+        raise WrongPlaceError(there.uri, "the target lies inside of the source")
     history = read_history(here, key=key)
     first = moment_in(here, history, start)
     last = now_ms() if end is None else moment_in(here, history, end)

@@ -176,7 +176,7 @@ def _overlaps(parts: Sequence[Part]) -> str:
     for axis in zip(*domains, strict=True):
         pairs = sorted(axis)
         if all(low > before for (_, before), (low, _) in itertools.pairwise(pairs)):
-            return ", with domains side by side"
+            return ", with domains that do not overlap"
     return ", with domains that overlap in each dimension"
 
 
@@ -345,12 +345,12 @@ def size_bytes(text: str | int, where: str = "size") -> int:
     """Read a number of bytes, such as `1GB` or `512MB`; of 1,000 or, with an `i`, of 1,024.
 
     Raises:
-        ChronotileError: It is none.
+        WrongCallError: It is none.
 
     >>> size_bytes("1GB"), size_bytes("2 MiB"), size_bytes(7)
     (1000000000, 2097152, 7)
     """
-    from chronotile.errors import ChronotileError
+    from chronotile.errors import WrongCallError
 
     if isinstance(text, int) and not isinstance(text, bool) and text > 0:
         return text
@@ -360,5 +360,5 @@ def size_bytes(text: str | int, where: str = "size") -> int:
     power = "KMGT".find(letters[-1:]) + 1 if letters[-1:] else 0
     number = letters[:-1] if power else letters
     if not number.replace(".", "", 1).isdigit() or float(number) * base**power < 1:
-        raise ChronotileError(where, f"expected a size such as 512MB or 1GB, found {text!r:.40}")
+        raise WrongCallError(where, f"{text!r:.40} is not a size; give one such as 512MB or 1GB")
     return int(float(number) * base**power)

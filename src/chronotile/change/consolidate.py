@@ -227,16 +227,15 @@ def _notes(table: CommitTable, *, updates: bool, array: str) -> Iterable[str]:
         yield f"{stay}; to write {its} rows: chronotile apply {shell_word(array)}"
     kept = int(np.count_nonzero(loose & (table.uris.ext == UPD)))
     if kept and not updates:
-        stay = "stays" if kept == 1 else "stay"
-        updated = count_text(kept, "update")
-        yield f"{updated} {stay} loose: TileDB does not see an update inside a .con"
+        stay = "keeps its own file" if kept == 1 else "keep their own files"
+        yield f"{count_text(kept, 'update')} {stay}: TileDB does not see an update inside a .con"
     elif kept:
         where = "is in the .con" if kept == 1 else "are in the .con"
-        yield f"{count_text(kept, 'update')} {where}, unseen by the engine"
+        yield f"{count_text(kept, 'update')} {where}, unseen by TileDB"
     ignored = int(np.count_nonzero(loose & (table.uris.ext <= OK) & table.ignored))
     if ignored:
-        stay, them = ("stays", "it") if ignored == 1 else ("stay", "them")
-        yield f"{count_text(ignored, 'write')} {stay} loose: an .ign names {them}"
+        stay, them = ("keeps its own file", "it") if ignored == 1 else ("keep their files", "them")
+        yield f"{count_text(ignored, 'write')} {stay}: an .ign names {them}"
     newer = int(np.count_nonzero(loose & table.is_from_version(NEWEST_VERSION + 1)))
     if newer:
         yield f"{count_text(newer, 'commit')} left loose: {NEWER}"

@@ -127,7 +127,7 @@ class _Target:
                 where, "the array is dense: TileDB deletes rows only in sparse arrays"
             )
         if version < FIRST_WITH_DELETES:
-            found = f"found {version}; upgrade it with the engine first"
+            found = f"found {version}; upgrade it with TileDB first"
             raise RefusedError(
                 where, f"expected format version {FIRST_WITH_DELETES} or later, {found}"
             )
@@ -160,7 +160,7 @@ class _Target:
         for schema in schemas_over(self.history, self.moment):
             reasons = engine_refuses(stored, schema)
             if reasons:
-                problem = "expected a condition that the engine can read"
+                problem = "expected a condition that TileDB can read"
                 problem += f", found one that breaks every read: {'; '.join(reasons)}"
                 raise RefusedError(to_text(predicate, self.schema), problem)
         return stored
@@ -172,7 +172,7 @@ class _Target:
             if field is not None and not field.is_var and asks_for_null(leaf, field):
                 name = field_name(field.name, field)
                 problem = f"expected a value for {name}, found NULL: {name} has a fixed size"
-                problem += ", and the engine cannot read a delete or update that asks for NULL"
+                problem += ", and TileDB cannot read a delete or update that asks for NULL"
                 look = ("chronotile", "rows", self.store.uri, "--where", f"{name} is null")
                 problem += f"; {shlex.join(look)} shows these rows"
                 raise RefusedError(to_text(predicate, self.schema), problem)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.operations import check_record
 from chronotile.change.undo import ChangeRecord, plan_inverse, refuse_final, refuse_nothing
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadFileError, ChronotileError
+from chronotile.errors import BadFileError, ChronotileError, shell_word
 from chronotile.format.commit_files import commit_name, encode_lines
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import FRAGMENTS
@@ -70,7 +70,8 @@ def read_report(store: Store, report: str) -> tuple[str, dict[str, Any]]:
         if is_path(path):
             return above.uri_of(path), _read(above, path)
     problem = f"expected the id of an operation, or a report, found {report!r:.120}"
-    raise RefusedError(store.uri, f"{problem}; chronotile operations {store.uri} lists all")
+    hint = f"to list all: chronotile operations {shell_word(store.uri)}"
+    raise RefusedError(store.uri, f"{problem}; {hint}")
 
 
 def _of_report(

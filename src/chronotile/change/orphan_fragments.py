@@ -25,6 +25,7 @@ from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.names import is_name
+from chronotile.format.timestamps import time_text
 from chronotile.history.read_history import read_history
 from chronotile.storage.place import LEFTOVER
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
@@ -81,8 +82,9 @@ def find_orphans(
         if path in copies:
             notes.append(f"{path} is a copy of a change that has not ended: it stays")
             notes.append(f"if that was broken off, run it again, or remove {copies[path]}")
-        elif _is_younger(store.newest_ms(path), older_than_ms):
-            notes.append(f"{path} has no commit but is too young to be an orphan: it stays")
+        elif _is_younger(newest := store.newest_ms(path), older_than_ms):
+            when = "" if newest is None else f", was written {time_text(newest)}"
+            notes.append(f"{path} has no commit{when} and is too young to be an orphan: it stays")
         elif health.is_broken or (whole and health.is_whole):
             orphans.append(Orphan(path=path, files=files, is_folder=True))
         elif health.is_whole:

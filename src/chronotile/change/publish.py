@@ -36,7 +36,7 @@ from chronotile.change.sound_array import damaged, sound_history
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
-from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
@@ -81,7 +81,7 @@ def plan_publish(
     """Plan to make all fragments of staging arrays visible, in one step; see `Handle.publish`."""
     if not staging:
         raise ChronotileError(store.uri, "expected staging arrays, found none")
-    command = f"chronotile publish {' '.join(staging)} {store.uri}"
+    command = f"chronotile publish {' '.join(map(shell_word, (*staging, store.uri)))}"
     load = Load(store, key, Wish(command, "--at now", again=again, allow_hidden=allow_hidden))
     for place in staging:
         load.add(open_store(place, dict(store.options)))
@@ -139,7 +139,7 @@ class Load:
             RefusedError: They cannot be published.
         """
         if source.uri == self.store.uri:
-            raise RefusedError(source.uri, "expected a staging array, found the target itself")
+            raise WrongPlaceError(source.uri, "the staging array is the target itself")
         history = read_history(source, key=self.key, labels=True)
         rules = Rules(history)
         wrong = [item for item in check(history, rules, source) if item.severity == "error"]
@@ -220,8 +220,8 @@ class Load:
             is_seen = schema_at(after, end) is new
             if is_seen and self._content(self.store, self.history, before.path) != self.wanted:
                 problem = f"expected a schema that is later than the target's, found {file}"
-                clone = f"chronotile clone {shell_word(self.store.uri)} STAGING --start now"
-                hint = f"{clone} makes one that fits"
+                clone = f"chronotile clone {shell_word(self.store.uri)} staging --start now"
+                hint = f"to make one that fits: {clone}"
                 raise RefusedError(source.uri, f"{problem}; {hint}")
 
     def plan(self, at: int | None) -> Plan:
@@ -422,8 +422,10 @@ class Load:
         left = sum(map(len, self._traces(self.rules.uncommitted.keys() - names).values()))
         if left:
             copied = count_text(left, "copy", "copies")
-            command = f"chronotile vacuum {self.store.uri} --whole-orphans --orphan-age 0"
-            yield f"an earlier run left {copied} that no commit names; {command} removes them"
+            command = (
+                f"chronotile vacuum {shell_word(self.store.uri)} --whole-orphans --orphan-age 0"
+            )
+            yield f"an earlier run left {copied} that no commit names; to remove them: {command}"
         table = self.history.table
         taken = {*table.uris.t1.tolist(), *table.uris.t2.tolist()}
         for one in copies:

@@ -415,7 +415,7 @@ class Mender:
         """Leave a delete that a fragment has applied: without it the engine crashes (F14)."""
         message = (
             f"{reason}; {applied[0]} has applied it, so what it removed there cannot come back, "
-            f"and without it the engine's next consolidation of fragments would crash: it stays"
+            f"and without it TileDB's next consolidation of fragments would crash: it stays"
         )
         hint = "open the array at windows that end before it"
         self.mending.left.append(finding(self.history.array, code, path, message, hint=hint))
@@ -473,7 +473,7 @@ class Mender:
                 continue
             tile = self.swapped.get(uri) or self._intact(uri)
             if tile is not None and uri not in self.mending.puts:
-                reason = "its file, which the engine looks for when it consolidates commits"
+                reason = "its file, which TileDB looks for when it consolidates commits"
                 self.mending.put(uri, tile, reason)
 
     def _is_in_con(self, uri: str) -> bool:
@@ -544,9 +544,9 @@ class Mender:
         if self.accept_loss:
             self.mending.notes.append(f"{path}: {message}; it is left out")
             return True
-        hint = "chronotile repair {array} --accept-loss leaves that entry out"
+        hint = "to leave that entry out: chronotile repair {array} --accept-loss"
         array, code = self.history.array, "con-truncated"
-        message = f"cannot be repaired: {message}; {hint.format(array=shell_word(array))}"
+        message = f"not repaired: {message}; {hint.format(array=shell_word(array))}"
         self.mending.left.append(finding(array, code, path, message, hint=hint))
         return False
 
@@ -570,7 +570,7 @@ class Mender:
                 good.append(f"/{folder}/{name}" if version >= FIRST_WITH_COMMITS else f"/{name}")
         self._move_mended(vacuum.path)
         if good:
-            reason = f"{count_text(len(good), 'line')} of the old one"
+            reason = f"keeps {count_text(len(good), 'line')}, with names of this array"
             why = self.mending.moves[vacuum.path]
             self.mending.replace(vacuum.path, encode_lines(good), why, reason)
 
@@ -635,14 +635,14 @@ class FragmentMender:
         closed = missing or health is None or health.closed
         if hidden and not closed:
             return
-        why = "is gone" if missing or health is None else health.problem
-        reason = f"commit-without-fragment: {path}: {why}"
+        why = f"{path}: {health.problem}" if health and not missing else f"{path} is gone"
+        reason = f"commit-without-fragment: {why}"
         if missing and self._renamed(name, row, reason, hidden=hidden):
             return
         if hidden:
             # Its own `.vac` still hides its sources: a later fragment holds all of it.
             self._take_out(row, reason)
-            self.mending.notes.append(f"{path}: {why}, but a later fragment holds its rows")
+            self.mending.notes.append(f"{why}, but a later fragment holds its rows")
             return
         there, gone = self._sources(name)
         if not (closed or (there and not gone) or self.accept_loss):
@@ -704,15 +704,16 @@ class FragmentMender:
             note = f"the rows of {path} are back: {count} that it was made from"
         elif there:
             back, away = ", ".join(there), ", ".join(gone)
-            note = f"the rows of {path} that {back} holds are back; those of {away} are lost"
+            note = f"the rows of {path} that {back} holds are back; those of {away} are not here"
         else:
-            note = f"the rows written {times} ({path}) are lost: this array holds no copy"
+            note = f"this array holds no copy of the rows written {times} ({path}): "
+            note += "look for one in replicas and backups"
         self.mending.notes.append(note)
 
     def _leave(self, health: Health | None) -> None:
         assert health is not None  # the commit of a missing fragment goes out
         message = f"{health.problem}: the rest of it can still be read, so it stays"
-        hint = "chronotile repair {array} --accept-loss takes the fragment out"
+        hint = "to take the fragment out: chronotile repair {array} --accept-loss"
         array, code = self.history.array, health.code
         self.mending.left.append(finding(array, code, health.file, message, hint=hint))
 

@@ -632,8 +632,8 @@ def look_under_way(store: Store, rules: Rules, effect: Effect) -> tuple[str, ...
             notes.append(f"{path} has no commit: if it is a write under way, {why}")
             continue
         problem = f"expected no consolidation under way, found {path} without a commit: {why}"
-        command = f"chronotile vacuum {store.uri} --whole-orphans --orphan-age 0 removes it"
-        hint = f"wait until it has ended, and try again; if it was broken off, {command}"
+        command = f"chronotile vacuum {shell_word(store.uri)} --whole-orphans --orphan-age 0"
+        hint = f"wait until it has ended, and try again; if it was broken off: {command}"
         raise RefusedError(store.uri, f"{problem}; {hint}")
     return tuple(notes)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import is_cut_con, salvage_con, vacuumed_name
 from chronotile.format.kinds import (
@@ -239,7 +239,8 @@ def read_source(store: Store, *, is_group: bool) -> LogReading:
         if cut is None:
             return LogReading(store=store, files=files, content=content)
         problem = f"expected whole files, found that {cut} is cut short: somebody is writing it"
-        problem = f"{problem}, or has failed to; chronotile check {store.uri} looks into it"
+        look = f"chronotile check {shell_word(store.uri)}"
+        problem = f"{problem}, or has failed to; to look into it: {look}"
     raise ChangedError(store.uri, problem)
 
 

@@ -50,6 +50,7 @@ from chronotile.errors import (
     KeyNeededError,
     StorageError,
     WrongKeyError,
+    shell_word,
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
@@ -195,7 +196,7 @@ class _Round:
         taken_out = [*self._prune()] if self.prune else [self._take_out()]
         stages = [stage for stage in (*stages, *taken_out) if stage.steps or stage.folders]
         if self.check:
-            findings = (finding(self.there.store.uri, DIFFERS, *one) for one in self.differences)
+            findings = (self._differing(*one) for one in self.differences)
             return Plan(command="replicate", array=self.there.store.uri, findings=(*findings,))
         if stages:
             stages = self._recorded(stages)
@@ -328,7 +329,13 @@ class _Round:
     def _leave(self, path: str, words: str) -> None:
         """Leave a file that only a removal can take out of the copy."""
         self._differ(path, words)
-        self.findings.append(finding(self.there.store.uri, DIFFERS, path, words))
+        self.findings.append(self._differing(path, words))
+
+    def _differing(self, path: str, words: str) -> Finding:
+        """Make a finding on a file of the copy that is not as in the source."""
+        source = shell_word(self.here.store.uri)
+        hint = f"to bring it up to date: chronotile replicate {source} {{array}}"
+        return finding(self.there.store.uri, DIFFERS, path, words, hint=hint)
 
     @cached_property
     def _history(self) -> History:
@@ -349,7 +356,7 @@ class _Round:
             is_whole = f"{folder}/{FRAGMENT_METADATA}" in files
             if not is_whole and name not in hidden:
                 problem = f"expected the fragment {name}, found no metadata of it"
-                hint = f"chronotile check {self.here.store.uri} looks into it"
+                hint = f"to look into it: chronotile check {shell_word(self.here.store.uri)}"
                 raise ChangedError(self.here.store.uri, f"{problem}; {hint}")
             if not is_whole:
                 self.left_out.add(name)

@@ -86,16 +86,15 @@ def _notes_on_labels(store: Store, end: int) -> Iterator[str]:
     """Note how to restore dimension labels: each is an array of its own."""
     for folder in store.list_dir(LABELS).folders:
         command = f"chronotile restore {shell_word(store.uri_of(folder))} --to {end}"
-        yield f"{folder} stays as it is: {command} brings it back"
+        yield f"{folder} stays as it is; to restore it too: {command}"
 
 
-def with_hint(error: UnreachableError, deletes: list[str], end: int | None) -> UnreachableError:
+def with_hint(error: UnreachableError, deletes: list[str], end: int) -> UnreachableError:
     """Add the other ways to a refusal."""
     array = shell_word(error.where)
     ways = [f"chronotile undelete {array} {name} --ever" for name in deletes[:1]]
-    to = "TIME" if end is None else end
-    ways += [f"chronotile restore {array} --to {to} --rewrite: TileDB writes the rows as they were"]
-    return UnreachableError(error.where, f"{error.problem}; other ways: {', or '.join(ways)}")
+    ways += [f"to have TileDB write the rows: chronotile restore {array} --to {end} --rewrite"]
+    return UnreachableError(error.where, f"{error.problem}; other ways: {'; or '.join(ways)}")
 
 
 class VisibleChange:
@@ -275,11 +274,9 @@ def schema_back(store: Store, rules: Rules, to: int) -> Iterator[Back]:
         lacking = set(fields(commit.stored)) - known
         if lacking:
             problem = f"expected deletes on fields of {then.text}, found {commit.name}"
-            hint = (
-                f"chronotile undelete {shell_word(history.array)} {commit.name} --ever takes it out"
-            )
-            names = shown(sorted(lacking))
-            raise RefusedError(history.array, f"{problem}, which names {names}; {hint}")
+            hint = f"chronotile undelete {shell_word(history.array)} {commit.name} --ever"
+            problem += f", which names {shown(sorted(lacking))}"
+            raise RefusedError(history.array, f"{problem}; to take it out: {hint}")
     yield Back(SCHEMA, data, f"the schema as it was: {then.text}")
 
 

@@ -66,7 +66,7 @@ def write_version(history: History) -> int:
     """
     version = array_version(history)
     if version < FIRST_WITH_COMMITS:
-        found = f"found {version}; upgrade it with the engine first"
+        found = f"found {version}; upgrade it with TileDB first"
         expected = f"expected format version {FIRST_WITH_COMMITS} or later"
         raise RefusedError(history.array, f"{expected}, {found}")
     return version

@@ -22,7 +22,7 @@ from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
 from chronotile.conditions.stored_conditions import is_everything
 from chronotile.errors import ChronotileError
-from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_history import read_history
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import tile_commits
@@ -59,7 +59,7 @@ def _plan_from(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     try:
         change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
     except UnreachableError as error:
-        raise with_hint(error, [name], None) from error
+        raise with_hint(error, [name], parse_name(name).t1 - 1) from error
     return change.plan("undelete", (), f"{name} no longer hides a row")
 
 

@@ -26,7 +26,13 @@ from chronotile.change import operations
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import fields
-from chronotile.errors import BadTimeError, ChangedError, ChronotileError, shell_word
+from chronotile.errors import (
+    BadTimeError,
+    ChangedError,
+    ChronotileError,
+    WrongCallError,
+    shell_word,
+)
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     commit_name,
@@ -146,11 +152,12 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
     if wanted is not None:
         fitting = [one for one in known if one.id.startswith(wanted.lower())]
         if len(fitting) != 1:
-            found = "none" if not fitting else f"{len(fitting)} that begin so"
-            problem = f"expected the id of an operation, found {wanted!r:.40}: {found}"
-            raise RefusedError(store.uri, f"{problem}; chronotile operations {store.uri} lists all")
+            found = f"of {len(fitting)} operations" if fitting else "of no operation"
+            problem = f"{wanted!r:.40} begins the id {found}"
+            hint = f"to list all: chronotile operations {shell_word(store.uri)}"
+            raise WrongCallError(store.uri, f"{problem}; {hint}")
         if fitting[0].state == "undone":
-            raise RefusedError(store.uri, f"expected a change that stands, found {wanted} undone")
+            raise RefusedError(store.uri, f"{wanted} is undone already")
         return fitting[0]
     for one in known:
         if one.state in ("done", "final") and one.command not in ("undo", *operations.COPIES):
@@ -254,7 +261,7 @@ def refuse_built_on(
         held = other.hidden | set(_held(store, other))
         if one.command in _WHOLE or not names.isdisjoint(held) or not paths.isdisjoint(touched):
             problem = f"expected {target.id} to be the last change, found {one.command} {one.id}"
-            hint = f"take that back first: chronotile undo {store.uri} {one.id}"
+            hint = f"to take that back first: chronotile undo {shell_word(store.uri)} {one.id}"
             raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
 
 

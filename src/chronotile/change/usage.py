@@ -168,7 +168,7 @@ def _ways(
         return (), (f"nothing can be freed now: {error.problem}",)
     ways = [Way(command=command, lost=_lost(plan), paths=_removed(plan))]
     notes = dict.fromkeys(plan.notes)
-    tidy = f"chronotile consolidate {place}, then {command}"
+    tidy = f"chronotile consolidate {place} && {command}"
     put = _consolidation(store, history)
     if put:
         merged = ask(overlaid(store, put))
@@ -193,7 +193,7 @@ def _ways(
                 ways.append(_beyond(ways, f"{command} {_flag(option)}", lost, _removed(more)))
         folders = tuple(f"{path}/" for path, needed in ignored if needed == option)
         paths = frozenset(e.path for e in files if e.path.startswith(folders))
-        again = f"{tidy}, then {command} {_flag(option)}"
+        again = f"{tidy} && {command} {_flag(option)}"
         ways.append(_beyond(ways, again, lost, paths, written=sum(map(len, put.values()))))
     sizes = {entry.path: entry.size or 0 for entry in files}
     return tuple(way for way in ways if _pays(way, sizes)), tuple(notes)

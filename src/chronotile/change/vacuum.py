@@ -166,8 +166,8 @@ def _note_on_loose_deletes(loose: Iterable[Step], array: str) -> Iterable[str]:
     if deletes:
         files = count_text(deletes, "delete's own file", "deletes' own files")
         yield (
-            f"{files} would go: an engine can then no longer consolidate commits (F1); "
-            f"without --loose-deletes they stay, and chronotile repair {array} puts them back"
+            f"{files} would go: TileDB can then no longer consolidate commits (F1); "
+            f"without --loose-deletes they stay; to put them back then: chronotile repair {array}"
         )
 
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-_HIDDEN = "chronotile vacuum {array} removes it: another fragment holds its cells"
+_HIDDEN = "to remove it (another fragment holds its cells): chronotile vacuum {array}"
 """The hint for damage that no window of today sees."""
 
 
@@ -172,8 +172,8 @@ def _not_whole(
     """Report the damage of a fragment; a warning if no window of today sees the fragment."""
     array, health = history.array, every[path]
     if health.state is Wholeness.FLAWED:
-        message = f"{health.problem}: the engine reads its cells all the same"
-        renew = "nothing to run: to renew it, consolidate its fragments with the engine"
+        message = f"{health.problem}: TileDB reads its cells all the same"
+        renew = "nothing to run: to renew it, consolidate its fragments with TileDB"
         yield finding(
             array, "fragment-damaged", health.file, message, severity="warning", hint=renew
         )
@@ -181,7 +181,7 @@ def _not_whole(
         yield finding(array, health.code, health.path, health.problem)
     elif health.is_broken:
         severity: Severity = "warning" if is_hidden else "error"
-        message = f"{health.problem}: the engine cannot read its cells"
+        message = f"{health.problem}: TileDB cannot read its cells"
         mends = _mends(history, every, path, is_hidden=is_hidden)
         yield finding(array, health.code, health.file, message, severity=severity, hint=mends)
 
@@ -198,8 +198,8 @@ def _mends(
     if sources and all(name in there and there[name] not in broken for name in sources):
         return None
     if health[path].closed:
-        return "chronotile repair {array} takes it out: the engine opens no window that sees it"
-    return "chronotile repair {array} --accept-loss takes it out: until then a part can be read"
+        return "to take it out (TileDB opens no window that sees it): chronotile repair {array}"
+    return "to take it out (until then a part can be read): chronotile repair {array} --accept-loss"
 
 
 def _opened(array: str, opener: DeepCheck, health: Health, *, is_hidden: bool) -> Iterator[Finding]:
@@ -236,7 +236,7 @@ def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Fi
     for path, gone in lost.items():
         few = gone[0] if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more"
         message = f"it has applied {few}, which is gone: the removed rows stay removed, and "
-        message += "the engine's next consolidation of fragments crashes"
+        message += "TileDB's next consolidation of fragments crashes"
         yield finding(history.array, "delete-lost", path, message)
 
 

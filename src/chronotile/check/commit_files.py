@@ -55,9 +55,7 @@ _CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 _IN_TILE = re.compile(r"\b(?:delete|update)_record\b")
 """What a message says if a `.con` is damaged inside a tile: the name before the tile is whole."""
 _TIMES = re.compile(r"__(\d{1,20})_(\d{1,20})_", re.ASCII)
-_RENEWED = (
-    "chronotile repair {array} writes it again without these lines; undo puts the old file back"
-)
+_RENEWED = "to write it again without these lines: chronotile repair {array}"
 _NAME_STAYS = (
     "nothing to run: no reader goes by this name, "
     "and a consolidation after the next write makes another file"
@@ -128,11 +126,11 @@ def _strange_kinds(history: History) -> Iterator[Finding]:
             continue
         severity: Severity = "error"
         if path in listing.specials:
-            message = "neither a file nor a folder: the engine fails to list the folder around it"
+            message = "neither a file nor a folder: TileDB fails to list the folder around it"
         elif path in folders and _breaks_as_folder(place, name):
-            message = "expected a file, found a folder, which the engine fails to read"
+            message = "expected a file, found a folder, which TileDB fails to read"
         elif path in listing.file_links and _is_read(place, name):
-            message = "a symbolic link, which the engine follows, but this tool does not"
+            message = "a symbolic link, which TileDB follows, but this tool does not"
             severity = "error" if _breaks_as_link(history, name) else "warning"
         elif place == COMMITS and name.endswith(COMMIT_FILES) and path not in folders:
             message = "expected a file, found something that this tool never touches"
@@ -199,7 +197,7 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
         if modern:
             message += "; TileDB writes no such line since format 19"
             # No vacuum goes on with such a file: it may be damaged.
-            hint = "chronotile repair {array} writes it again with lines of this array"
+            hint = "to write it again with lines of this array: chronotile repair {array}"
             yield finding(
                 array, "vac-absolute", vacuum.path, message, severity="warning", hint=hint
             )
@@ -245,11 +243,11 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
         if lost:
             message = "TileDB cannot consolidate commits: it looks for the file of "
             message += f"{count_text(lost, 'delete')} that stands only in this .con"
-            hint = "chronotile repair {array} puts back those that can be read"
+            hint = "to put back those that can be read: chronotile repair {array}"
             hint = hint if path in damaged else CODES["con-blocks-consolidation"][1]
             yield finding(array, "con-blocks-consolidation", path, message, hint=hint)
         if updates := len(uris) - len(deletes):
-            message = f"{count_text(updates, 'update')} in it, which the engine does not see"
+            message = f"{count_text(updates, 'update')} in it, which TileDB does not see"
             yield finding(array, "con-has-updates", path, message)
         twice = [uri for uri in deletes if uri in seen]
         if twice:
@@ -261,7 +259,7 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
     ignored = ((u, path) for u, path in table.ignores.items() if u.endswith(".del") and u in seen)
     for path, names in _grouped(ignored).items():
         message = f"it names {shown(sorted(names))}, which stays in force"
-        hint = "chronotile vacuum {array} removes it: the delete stays in force"
+        hint = "to remove it (the delete stays in force): chronotile vacuum {array}"
         yield finding(array, "delete-ignored", path, message, hint=hint if path in free else None)
 
 

@@ -53,13 +53,13 @@ def conditions(rules: Rules) -> Iterator[Finding]:
             continue
         odd = tiles.oddity(commit.tile, max(commit.version, NEWEST_VERSION))
         if odd is not None:
-            code, hint = "tile-corrupt", "nothing to run: the engine reads it all the same"
+            code, hint = "tile-corrupt", "nothing to run: TileDB reads it all the same"
             yield finding(array, code, commit.source, odd, severity="warning", hint=hint)
         yield from _refused(rules.history, commit, stored)
         if isinstance(commit, Update):
             schema = commit.schema
             if commit.offset == 0 and not (schema and is_harmless(stored, schema)):
-                message = f"{commit.text}: the engine deletes these rows, and sets nothing"
+                message = f"{commit.text}: TileDB deletes these rows, and sets nothing"
                 yield finding(array, "update-deletes", commit.source, message)
         elif commit.schema is not None:
             removed = also_removes(stored, commit.schema)
@@ -219,6 +219,6 @@ def failures(view: View) -> Iterator[str]:
         except ChronotileError:
             continue
         if reasons:
-            repair = f"chronotile repair {shell_word(view.history.array)}"
-            hint = f"{repair} moves it to the quarantine, and says which rows come back"
+            hint = "to move it to the quarantine, and to see which rows come back: "
+            hint += f"chronotile repair {shell_word(view.history.array)}"
             yield f"Every read at this window fails, by the delete `{text}`: {reasons[0]}; {hint}"

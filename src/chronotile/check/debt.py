@@ -98,9 +98,10 @@ def _small(rules: Rules, known: Mapping[str, Health]) -> Iterator[Finding]:
     hint = None
     if merged >= MANY_SMALL:
         left = sum(-(-size // TARGET_BYTES) or 1 for size in sizes.values())
-        message += f"; chronotile compact makes about {left:,} of {merged:,} of them"
+        message += f"; a compact would make about {left:,} of {merged:,} of them"
     else:
-        hint = "consolidate its fragments with the engine, then chronotile vacuum {array}"
+        hint = "consolidate its fragments with TileDB; then, to remove the sources: "
+        hint += "chronotile vacuum {array}"
     yield finding(rules.history.array, "many-small-fragments", FRAGMENTS, message, hint=hint)
 
 
@@ -110,5 +111,6 @@ def array_metadata_debt(history: History) -> Iterator[Finding]:
     count = sum(is_name(name) and name not in hidden for name in history.listing.meta)
     if count >= MANY_META:
         message = f"{count:,} files of array metadata: a reader of one key reads them all"
-        hint = "chronotile consolidate {array} --mode array-meta, then chronotile vacuum {array}"
+        hint = "for one file: chronotile consolidate {array} --mode array-meta"
+        hint += " && chronotile vacuum {array}"
         yield finding(history.array, "metadata-unconsolidated", META, message, hint=hint)

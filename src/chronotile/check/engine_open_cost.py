@@ -203,7 +203,7 @@ def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     one = replace(cost, metas=1, large=0, fragments=after)
     message = (
         f"the metadata of {now.mergeable:,} of {now.visible:,} visible fragments is not "
-        f"consolidated: an engine's open costs {cost.requests:,} requests in a bucket, and would "
+        f"consolidated: an open by TileDB costs {cost.requests:,} requests in a bucket, and would "
         f"cost {one.requests:,}"
     )
     yield finding(rules.history.array, "metadata-unconsolidated", FRAGMENT_META, message)

@@ -39,37 +39,37 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 _SHOWN = 5
 _REPAIR = "chronotile repair {array}"
-TIDY = "chronotile consolidate {array}, then chronotile vacuum {array}"
+TIDY = "chronotile consolidate {array} && chronotile vacuum {array}"
 """The commands that put commits in order."""
-_BACK = f"{_REPAIR} brings back what it was made from"
+_BACK = f"to bring back what it was made from, if that is there: {_REPAIR}"
 _COMPLETED = (
     "to complete its last entry, or to leave out a delete that cannot be read: "
     f"{_REPAIR}; to leave out an entry whose name is lost: {_REPAIR} --accept-loss"
 )
 _UNCOMMITTED = (
-    f"{_REPAIR} moves the commit to the quarantine, and makes visible again what it was merged "
-    "from, if that is there; look for its folder in replicas and backups first"
+    "look for its folder in replicas and backups first; to move its commit to the quarantine, and "
+    f"to show again what it was merged from, if that is there: {_REPAIR}"
 )
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
-_APPLY = "chronotile apply {array} writes its rows with the new values"
+_APPLY = "to write its rows with the new values: chronotile apply {array}"
 _ROWS_BACK = (
     "to see all rows that it removed: chronotile rows {array} --removed-by {name}; "
     "to bring all of them back: chronotile undelete {array} {name}"
 )
-TAKEN_OUT = f"to leave out only this commit, which shows the rows again that it hid: {_REPAIR}"
+TAKEN_OUT = f"to leave out this one commit (the rows that it hid show again): {_REPAIR}"
 """The hint on a delete or update that cannot be read."""
 LEFT_OUT = (
-    f"{_REPAIR} writes this .con again without the delete or update that cannot be read: the rows "
-    "that it hid become visible again"
+    "to write this .con again without the delete or update that cannot be read (the rows that it "
+    f"hid show again): {_REPAIR}"
 )
 """The hint on a delete or update that cannot be read and stands in a `.con`."""
 KEEP_OR_DROP = (
     "to keep its rows: chronotile repair {array} --commit-orphans; "
-    "to drop them (after 24 hours): chronotile vacuum {array} --whole-orphans"
+    "to drop them (once they are 24 hours old): chronotile vacuum {array} --whole-orphans"
 )
 """The hint on a fragment that lacks only its commit."""
-_MOMENTS = "chronotile moments {array} lists the times at which all can be read"
+_MOMENTS = "to list the times at which all can be read: chronotile moments {array}"
 
 UNREADABLE = "unreadable"
 """The code of an array or folder that could not be read, and may be sound."""
@@ -77,70 +77,70 @@ SEALED = "tile-encrypted"
 """The code of what no key was given for: an info; or another key than its own: an error."""
 
 CODES: dict[str, tuple[Severity, str]] = {
-    "name-malformed": ("error", f"{_REPAIR} moves it to the quarantine; undo puts it back"),
+    "name-malformed": ("error", f"to move it to the quarantine: {_REPAIR}"),
     "con-truncated": ("error", _COMPLETED),
-    "con-name-range": ("warning", f"{TIDY}: the new file is named for what it holds"),
-    "con-superseded": ("info", "chronotile vacuum {array} removes it"),
-    "con-blocks-consolidation": ("warning", f"{_REPAIR} puts the lost files back"),
+    "con-name-range": ("warning", f"to have a file that is named for what it holds: {TIDY}"),
+    "con-superseded": ("info", f"to remove it: {_VACUUM}"),
+    "con-blocks-consolidation": ("warning", f"to put the lost files back: {_REPAIR}"),
     "con-has-updates": ("warning", _APPLY),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
     "commit-without-fragment": ("error", _UNCOMMITTED),
-    "fragment-without-commit": ("warning", f"{_LOOK} looks into it, and says what removes it"),
-    "restore-undone": ("warning", f"{_REPAIR} hides it, and shows what the restore showed"),
-    "fragment-file-missing": ("error", f"{_BACK}, if that is there"),
-    "fragment-damaged": ("error", f"{_BACK}, if that is there"),
+    "fragment-without-commit": ("warning", f"to see if it is whole, and what removes it: {_LOOK}"),
+    "restore-undone": ("warning", f"to hide it, and to show what the restore showed: {_REPAIR}"),
+    "fragment-file-missing": ("error", _BACK),
+    "fragment-damaged": ("error", _BACK),
     "fragment-tile-count": (
         "error",
         "write its cells again with TileDB core 2.29.2 or later: reads of it fail or are wrong",
     ),
-    "fragment-file-extra": ("warning", "nothing to run: the engine passes over it"),
-    "cells-unopened": ("info", "read these fields with the engine to have them checked"),
-    "delete-null": ("error", f"{_REPAIR} moves the delete out; write it again without NULL"),
+    "fragment-file-extra": ("warning", "nothing to run: TileDB passes over it"),
+    "cells-unopened": ("info", "read these fields with TileDB to have them checked"),
+    "delete-null": ("error", f"to take it out, and then write it again without NULL: {_REPAIR}"),
     "delete-hits-null": ("warning", _ROWS_BACK),
-    "delete-dropped-field": ("error", f"{_REPAIR} moves the delete out and says what comes back"),
-    "delete-lost": ("warning", f"{_REPAIR} puts one that matches no row in its place"),
+    "delete-dropped-field": ("error", f"to take it out, and to see what comes back: {_REPAIR}"),
+    "delete-lost": ("warning", f"to put one that matches no row in its place: {_REPAIR}"),
     "delete-hits-older": ("warning", _ROWS_BACK),
     "late-write-hidden": ("warning", "write its rows again with a later time"),
-    "delete-ignored": ("warning", f"{TIDY}: the delete stays, the .ign goes"),
-    "delete-duplicate": ("info", f"{TIDY}: that leaves one of them"),
+    "delete-ignored": ("warning", f"to remove the .ign (the delete stays): {TIDY}"),
+    "delete-duplicate": ("info", f"to leave one of them: {TIDY}"),
     "update-deletes": ("warning", _APPLY),
-    "vac-absolute": ("info", "chronotile vacuum {array} removes it with what it lists"),
+    "vac-absolute": ("info", f"to remove it with what it lists: {_VACUUM}"),
     "same-timestamp": ("warning", "write with timestamps of your own that differ"),
     "tile-corrupt": (
         "error",
-        f"{_REPAIR} moves it to the quarantine, if the array can be read without it",
+        f"to move it to the quarantine, if the array can be read without it: {_REPAIR}",
     ),
-    SEALED: ("info", f"{_LOOK} --key-file FILE, with its key in FILE, checks it"),
+    SEALED: ("info", f"to check it, with the file of its key: {_LOOK} --key-file FILE"),
     "version-unknown": ("info", "pip install --upgrade chronotile"),
-    "many-loose-commits": ("info", f"{TIDY}: an open then lists one file"),
-    "superseded-bytes": ("info", "chronotile vacuum {array} frees them"),
+    "many-loose-commits": ("info", f"for an open that lists one file: {TIDY}"),
+    "superseded-bytes": ("info", f"to free them: {_VACUUM}"),
     "many-small-fragments": (
         "info",
-        "chronotile compact {array} merges them, then chronotile vacuum {array} --mode fragments",
+        f"to merge them: chronotile compact {{array}}; then, for good: {_VACUUM} --mode fragments",
     ),
     "metadata-unconsolidated": (
         "info",
-        "chronotile consolidate {array} --mode fragment-meta, then chronotile vacuum {array}",
+        f"for fewer requests: chronotile consolidate {{array}} --mode fragment-meta && {_VACUUM}",
     ),
     "member-missing": (
         "error",
-        "nothing to run: put its folder back, or remove the member from the group with the engine",
+        "nothing to run: put its folder back, or remove the member from the group with TileDB",
     ),
     "member-elsewhere": (
         "warning",
-        f"if the group was copied, {_REPAIR} names the copies instead",
+        f"if the group was copied, to name the copies instead: {_REPAIR}",
     ),
-    "replica-differs": ("warning", "chronotile replicate SOURCE {array} brings it up to date"),
+    "replica-differs": ("warning", "to bring it up to date: chronotile replicate SOURCE {array}"),
     "member-doubled": ("info", "nothing to run: it counts once"),
     "member-cyclic": ("warning", "remove the member: no program can follow it to an end"),
     "stray-array": ("info", "add it to the group, or move it out of the folder"),
-    "many-member-lists": ("info", TIDY),
+    "many-member-lists": ("info", f"for an open that reads one list: {TIDY}"),
     "as-of-absent": ("warning", _MOMENTS),
     "as-of-partial": ("error", _MOMENTS),
     "future-commit": ("warning", "nothing to run: an open sees it from that time on"),
     "tag-unreadable": (
         "warning",
-        "chronotile tag remove {array} {name} takes it away; name another moment",
+        "to remove the tag, and then name another moment: chronotile tag remove {array} {name}",
     ),
     UNREADABLE: ("error", "check permissions and the storage, then run this again"),
 }
@@ -186,7 +186,7 @@ def finding(
     the caller names one, and `{name}` the name.
 
     >>> finding("a", "name-malformed", "__commits/x.wrt", "no name").hint
-    'chronotile repair a moves it to the quarantine; undo puts it back'
+    'to move it to the quarantine: chronotile repair a'
     """
     usual, advice = CODES[code]
     return Finding(
@@ -244,6 +244,12 @@ class RefusedError(ChronotileError):
         self.findings = findings
         """The findings that stand in the way."""
         self.hint = findings[0].hint if findings else None
+
+
+class WrongPlaceError(RefusedError):
+    """A source and a target that cannot go together: a wrong call."""
+
+    exit_code = 2
 
 
 class OddTimeError(RefusedError):

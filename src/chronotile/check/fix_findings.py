@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chronotile.check.findings import Finding
 
 _ORDER = ("repair", "apply", "consolidate")
-_HINT = re.compile(r"chronotile (repair|apply|consolidate) (.*)", re.DOTALL)
+_HINT = re.compile(r"(?:^|: )chronotile (repair|apply|consolidate) (.*)", re.DOTALL)
 _MODE = re.compile(r"--mode (commits|fragment-meta|array-meta)\b")
 
 
@@ -52,7 +52,7 @@ def fixes_of(findings: Iterable[Finding]) -> list[Fix]:
     """
     codes: dict[tuple[str, str, str | None], dict[str, None]] = {}
     for one in findings:
-        hint = _HINT.match(one.hint)
+        hint = _HINT.search(one.hint)
         rest = "" if hint is None else hint[2].removeprefix(shell_word(one.array)).lstrip()
         mode = _MODE.match(rest)
         if hint is None or (rest.startswith("--") and mode is None):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
-_COMMITTED = "chronotile repair {array} --commit-orphans commits it: its rows become visible"
+_COMMITTED = "to commit it, so that its rows show: chronotile repair {array} --commit-orphans"
 """The hint on a whole fragment whose `.vac` hides what it replaces."""
 MANY_LOOSE = 100
 """From this many loose commits on, they are worth consolidating."""
@@ -64,7 +64,7 @@ def missing(rules: Rules) -> Iterator[Finding]:
     hidden = rules.superseded(0, MAX_TIMESTAMP)[rules.missing] if lost else ()
     near = near_misses(map(table.name, lost), rules.uncommitted) if lost else {}
     for row, is_hidden in zip(lost, hidden, strict=True):
-        message = f"{table.uri(row)} is committed, but {table.fragment_path(row)} is gone"
+        message = f"{table.uri(row)} commits {table.fragment_path(row)}, which is gone"
         if others := near.get(table.name(row)):
             message += (
                 f"; {shown(list(others))} of the same time is there without a commit: "
@@ -74,7 +74,7 @@ def missing(rules: Rules) -> Iterator[Finding]:
         path = table.path(row)
         yield finding(array, "commit-without-fragment", path, message, severity=severity)
     for row in rules.ok_without_folder.tolist():
-        message = f"{table.uri(row)} has no fragment; the engine passes over it"
+        message = f"{table.uri(row)} has no fragment; TileDB passes over it"
         yield finding(array, "commit-without-fragment", table.path(row), message, severity="info")
 
 
@@ -144,10 +144,10 @@ def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
     if not (health.is_whole or health.is_broken):
         return f"nothing to run: {health.problem}"
     option = "--whole-orphans" if health.is_whole else "--orphans"
-    removes = f"chronotile vacuum {{array}} {option} removes it once it is a day old"
+    removes, then = "to remove it, once it is a day old", f"chronotile vacuum {{array}} {option}"
     if is_ignored:
-        return f"{TIDY}, then {removes}"
-    return KEEP_OR_DROP if health.is_whole else f"if no write is under way, {removes}"
+        return f"{removes}: {TIDY} && {then}"
+    return KEEP_OR_DROP if health.is_whole else f"if no write is under way, {removes}: {then}"
 
 
 def misnamed(history: History) -> Iterator[Finding]:
@@ -220,5 +220,5 @@ def many_loose(history: History) -> Iterator[Finding]:
     in_con, hint = coverage(table).count_held(rows), None
     if len(rows) - in_con < MANY_LOOSE:
         message += f"; a .con holds {in_con:,} of them"
-        hint = "chronotile vacuum {array} removes those"
+        hint = "to remove those: chronotile vacuum {array}"
     yield finding(history.array, "many-loose-commits", COMMITS, message, hint=hint)

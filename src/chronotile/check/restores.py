@@ -147,8 +147,8 @@ def hidden_writes(rules: Rules) -> Iterator[Finding]:
     """Give a finding for each delete of everything that hides later writes."""
     for late in late_writes(rules):
         first = late.names[0]
-        rows = f"chronotile rows {{array}} --start {first.t1} --end {first.t2} lists its rows"
-        hint = f"{rows}; write them again with a time after {late.delete.t2}"
+        rows = f"chronotile rows {{array}} --start {first.t1} --end {first.t2}"
+        hint = f"to see its rows: {rows}; write them again with a time after {late.delete.t2}"
         path = f"{FRAGMENTS}/{first.text}"
         yield finding(rules.history.array, "late-write-hidden", path, late.words, hint=hint)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.check.findings import Finding, finding
-from chronotile.errors import KeyNeededError, ReadError
+from chronotile.errors import KeyNeededError, ReadError, shell_word
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import Doubt, Tags, tags_among
@@ -50,7 +50,7 @@ def tags_in(store: Store, names: Sequence[Name], key: bytes | None, *, is_sealed
     for file in open_metadata(store, names, key):
         if isinstance(file, ReadError):
             lacks_key = is_sealed and isinstance(file, KeyNeededError)
-            repair = f"chronotile repair {store.uri} moves it out"
+            repair = f"to move it to the quarantine: chronotile repair {shell_word(store.uri)}"
             hint = "--key-file FILE gives the key" if lacks_key else repair
             doubts.append(Doubt(file.where, file.problem, hint, lacks_key))
         else:

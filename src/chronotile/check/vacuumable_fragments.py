@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.fragment_health import NEWER
 from chronotile.check.restores import undone_restores
+from chronotile.errors import shell_word
 from chronotile.format.commit_files import read_vac_line, write_uri
 from chronotile.format.names import is_newer, parse_name
 from chronotile.visibility.rules import first_end, has_cell_times_by_name, is_inside
@@ -87,7 +88,7 @@ def removable(
         if vacuum.path in undone:
             notes.append(
                 f"{vacuum.path} is left alone: it lists what a restore hid, and its fragment shows "
-                f"that again; chronotile repair {history.array} mends it"
+                f"that again; to hide that: chronotile repair {shell_word(history.array)}"
             )
             continue
         lost = [name for name in listed[vacuum.path] if name in committed and name not in here]

@@ -33,7 +33,7 @@ from chronotile.cli.options import (
 )
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
 from chronotile.format.timestamps import iso_time, time_text
-from chronotile.show.certificate_page import certificate_lines
+from chronotile.show.certificate_page import ASKED, certificate_lines
 from chronotile.show.operation_words import gone_words, undone_by
 from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress
 
@@ -73,6 +73,8 @@ class ChangeReport:
 
     report: Report
     verbose: bool = False
+    where: str = ASKED
+    """What the user asked for, for commands: no record or certificate may hold it."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the form of `Report.to_dict`."""
@@ -97,20 +99,22 @@ class ChangeReport:
         said = () if report.dry_run else report.losses  # before it began
         for note in report.notes:
             if note not in said:
-                yield Text(f"note: {note}", "yellow")
+                yield Text(f"note: {note.replace(ASKED, self.where)}", "yellow")
         if _is_for_good([report]):
             yield Text(f"note: {_FOR_GOOD}", "yellow")
         if report.engine_open_requests is not None:
             first, then = report.engine_open_requests
             both = f"{then:,} requests ({first:,} before)"
             if report.dry_run:
-                both = f"{first:,} requests now, {then:,} after it"
-            hint = f"; for fewer: chronotile vacuum {shell_word(report.array)} --mode commits"
+                both = f"{first:,} requests now, {then:,} after this"
+            hint = "; for fewer, remove the files that the .con holds: "
+            hint += f"chronotile vacuum {shell_word(report.array)} --mode commits"
             is_loose = report.command == "consolidate" and then > first
-            yield f"an open in a bucket takes {both}{hint if is_loose else ''}"
+            yield f"in a bucket, an open takes {both}{hint if is_loose else ''}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
-        yield from certificate_lines(report.certificate)
+        for line in certificate_lines(report.certificate):
+            yield line.replace(ASKED, self.where)
         if report.operation is not None:
             yield Text(f"operation: {report.operation}", "dim")
 
@@ -120,6 +124,8 @@ class GroupChangeReport:
     """The report of a change of a group's members, done or planned."""
 
     report: GroupReport
+    where: str = ASKED
+    """See `ChangeReport`."""
 
     def to_json(self) -> dict[str, Any]:
         """Give the form of `GroupReport.to_dict`."""
@@ -140,9 +146,9 @@ class GroupChangeReport:
             if one.report is not None:
                 yield Text(f"  {path}: {one.report.summary()}")
                 for note in one.report.notes:
-                    yield Text(f"      note: {note}", "yellow")
+                    yield Text(f"      note: {note.replace(ASKED, self.where)}", "yellow")
                 for line in certificate_lines(one.report.certificate):
-                    yield Text(f"      {line}")
+                    yield Text(f"      {line.replace(ASKED, self.where)}")
                 for item in one.report.findings:
                     yield Text(f"      {item.severity}: {item.code}  {item.message}", "red")
 
@@ -159,15 +165,16 @@ class Call:
     out: str | None
     """A file for the JSON report."""
 
-    def show(self, done: Report | GroupReport) -> int:
-        """Show a report; give the exit status."""
+    def show(self, done: Report | GroupReport, where: str = ASKED) -> int:
+        """Show a report, with the predicate in its commands; give the exit status."""
         from chronotile.change.plan import Report
 
         if isinstance(done, Report):
-            emit(ChangeReport(report=done, verbose=self.verbose), as_json=self.as_json)
+            report = ChangeReport(report=done, verbose=self.verbose, where=where)
+            emit(report, as_json=self.as_json)
             status, changed = int(bool(done.findings)), bool(done.steps)
         else:
-            emit(GroupChangeReport(report=done), as_json=self.as_json)
+            emit(GroupChangeReport(report=done, where=where), as_json=self.as_json)
             status = max((int(bool(done.findings)), *(one.status for one in done.failed)))
             changed = done.has_steps
         if changed and not done.dry_run:
@@ -399,7 +406,7 @@ def erase(
 
     This cannot be undone. Every other row stays as it is, in every window. A certificate says what
     was read, what is left, and what could not be searched. The exit status is 0 only if no
-    match was found after it. Needs the engine: pip install 'chronotile[engine]'.
+    match was found after it. Needs TileDB: pip install 'chronotile[engine]'.
     """
     form = form_of(output, (".json", ".html")) if output is not None else ""
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not call.as_json
@@ -416,7 +423,7 @@ def erase(
     certificate = None if verify is None else read_certificate(verify)
     how = call.how | {"before": confirm}
     done = call.place.erase(where, verify=certificate, **options, **how)
-    status = call.show(done)
+    status = call.show(done, shell_word(where))
     if done.dry_run and not call.as_json and any(one.steps for one in reports_of(done)):
         click.echo(
             "note: the run may also write or remove files in __commits that are not listed here"
@@ -471,7 +478,7 @@ def apply(call: Call) -> int:
     """Carry out the updates of ARRAY: write their rows, so that every TileDB program sees them.
 
     The rows get the values at the update's own time; the update itself goes into the quarantine.
-    Needs the engine: pip install 'chronotile[engine]'.
+    Needs TileDB: pip install 'chronotile[engine]'.
     """
     return call.show(call.place.apply(**call.how))
 
@@ -485,13 +492,13 @@ def apply(call: Call) -> int:
     help="What to put into one file (default: commits).",
 )
 @click.option(
-    "--updates", is_flag=True, help="Also put updates into the .con. The engine then ignores them."
+    "--updates", is_flag=True, help="Also put updates into the .con. TileDB then ignores them."
 )
 def consolidate(call: Call, **options: Any) -> int:
     """Put what many files of ARRAY hold into one. Nothing is removed: vacuum does that.
 
     The mode fragment-meta puts the footers of all visible fragments into one .meta. It saves 3
-    requests per fragment on each open by the engine. The mode array-meta merges the array's
+    requests per fragment on each open by TileDB. The mode array-meta merges the array's
     metadata into one file.
     """
     return call.show(call.place.consolidate(**options, **call.how))
@@ -505,7 +512,7 @@ def consolidate(call: Call, **options: Any) -> int:
     default="1GB",
     help="Size of a merged fragment (default: 1GB).",
 )
-@click.option("--max-memory", metavar="SIZE", help="Memory of the engine's process, such as 2GB.")
+@click.option("--max-memory", metavar="SIZE", help="Memory of TileDB's process, such as 2GB.")
 @click.option(
     "--quiet", metavar="AGE", default="10m", help="Leave younger fragments alone (default: 10m)."
 )
@@ -533,7 +540,7 @@ def compact(call: Call, **options: Any) -> int:
     """Merge the small fragments of ARRAY into few, in a separate folder and process.
 
     Every window reads as before, except with --purge. Undo brings the sources back until a
-    vacuum removes them. Needs the engine: pip install 'chronotile[engine]'.
+    vacuum removes them. Needs TileDB: pip install 'chronotile[engine]'.
     """
 
     def tell(now: CompactProgress) -> None:
@@ -567,8 +574,7 @@ def compact(call: Call, **options: Any) -> int:
 @click.option(
     "--loose-deletes",
     is_flag=True,
-    help="Also remove .del files that a .con holds; the engine can then no longer consolidate "
-    "commits.",
+    help="Also remove .del files that a .con holds; TileDB can then no longer consolidate commits.",
 )
 @click.option("--keep-deletes", "loose_deletes", flag_value=False, hidden=True)
 @click.option(
@@ -609,7 +615,7 @@ def vacuum(call: Call, **options: Any) -> int:
 )
 @click.option("--restore", "manifest", metavar="MANIFEST", hidden=True)
 def repair(call: Call, manifest: str | None, **options: Any) -> int:
-    """Mend ARRAY: move files that keep the engine from reading it into the quarantine.
+    """Mend ARRAY: move files that keep TileDB from reading it into the quarantine.
 
     Nothing is destroyed: undo puts the files back. Exits with 1 if a finding is left that cannot be
     repaired.
@@ -730,7 +736,7 @@ def clone(
 
     Fragments are linked on one disk, and copied by the storage inside one bucket. Every TileDB
     program opens the clone. --without asks: what if this delete had not happened? SOURCE may be an
-    array that the engine refuses to open.
+    array that TileDB refuses to open.
     """
     place = access.open(array)
     call = Call(place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None)
@@ -809,7 +815,8 @@ def replicate(
         if done is not None and not follow:
             differs = done.findings or getattr(done, "failed", ())
             if options["check"] and not differs and not as_json:
-                say(f"the copy has every commit of {array}")
+                click.echo(f"{target}: has every commit of {array}")
+                return 0
             return call.show(done)
         if done is not None and (done.has_steps or done.findings or getattr(done, "failed", ())):
             call.show(done)
@@ -821,7 +828,7 @@ def tag() -> None:
     """Name moments of an array or a group; every command takes such a name as a time.
 
     A tag is kept in the metadata of the array or group, as chronotile.tag.NAME: every TileDB
-    program sees it. `chronotile vacuum` keeps all files that a tag needs. The engine's own vacuum
+    program sees it. `chronotile vacuum` keeps all files that a tag needs. TileDB's own vacuum
     ignores tags; `chronotile check` then finds those that can no longer be read whole. Each command
     takes --json.
     """
@@ -890,6 +897,7 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
         words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
         words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
         words += [one["array"]] if "array" in one else []
+        words += [f"to {to}"] if (to := one["options"].get("target")) else []
         state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))

@@ -139,7 +139,7 @@ def check(
 ) -> CheckReport:
     """Find what is wrong or overdue in each ARRAY, or in all arrays of a folder or group.
 
-    Errors keep the engine from reading, or mean that data is lost; warnings are states that may
+    Errors keep TileDB from reading, or mean that data is lost; warnings are states that may
     surprise a reader; infos are maintenance that is due. The check reads the log and the metadata
     of each fragment, and compares them with the files. With --deep it also opens the cell files: it
     compares tiles, chunks and checksums, and decompresses every tile whose filters it knows. Exits

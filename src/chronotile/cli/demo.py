@@ -193,7 +193,7 @@ def _topics(guides: dict[str, str]) -> Answer:
     for pair in titles.items():
         table.add_row(*pair)
     document = [{"topic": topic, "title": title} for topic, title in titles.items()]
-    return Answer(document, [table, "", "chronotile guide time-machine shows one."])
+    return Answer(document, [table, "", "To read one: chronotile guide time-machine"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,5 +242,5 @@ def guide(topic: str | None) -> Answer | Guide:
     if topic is None:
         return _topics(guides)
     if topic not in guides:
-        raise wrong_call(f"expected one of {', '.join(guides)}, found {topic!r}")
+        raise wrong_call(f"there is no guide {topic!r}; there are {', '.join(guides)}")
     return Guide(topic=topic, text=guides[topic])

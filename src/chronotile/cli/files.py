@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from chronotile.cli.options import PlaceType, access_options, command, reporting
-from chronotile.errors import BadFileError, ChronotileError
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    StorageError,
+    WrongCallError,
+    shell_word,
+)
 from chronotile.format.kinds import KINDS, SCHEMA
 from chronotile.show.output import Text, plain_table, size_text
 
@@ -247,7 +253,13 @@ def _show(
     from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
 
     key = access.key
-    data = read_file(file, access.storage)
+    try:
+        data = read_file(file, access.storage)
+    except StorageError as error:
+        if not error.problem.endswith("found a folder"):
+            raise
+        hint = f"for its array: chronotile log {shell_word(file)}"
+        raise WrongCallError(file, f"{error.problem}; {hint}") from None
     chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
     decoded = decode(data, chosen, file, key=key)
     schemas = _schemas_near(file, access) if schema is None else _schemas_at(schema, access)

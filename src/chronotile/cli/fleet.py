@@ -41,7 +41,7 @@ roots_argument = click.argument(
 
 
 def _places(rows: Sequence[PlaceRow]) -> Iterator[RenderableType]:
-    table = plain_table("commits", "fragments", "size", "last change", "kind", "", "worst", right=3)
+    table = plain_table("commits", "fragments", "size", "last commit", "kind", "", "worst", right=3)
     table.columns[5].header = "place"
     for row in rows:
         numbers = ("" if n is None else f"{n:,}" for n in (row.commits, row.fragments))

@@ -289,7 +289,8 @@ class LogReport:
         if copies := history.table.also_loose:
             commits += f" ({copies:,} of them in a .con and in a file of its own)"
         text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
-        text += f"{count_text(self.story.fragment_count, 'fragment')} {would_be}visible, "
+        text += f"{count_text(self.story.fragment_count, 'fragment')} {would_be}visible"
+        text += f" ({gone:,} more removed), " if (gone := self.story.vacuumed_count) else ", "
         unreadable = self.story.unreadable
         deletes, updates = (
             count_text(len(commits) - unreadable[kind], kind)

@@ -256,7 +256,7 @@ def visible(
 ) -> VisibleReport | MembersReport:
     """Show what an open of ARRAY at a window sees: fragments, deletes and updates in force.
 
-    Both ends of the window are part of it. The engine's `timestamp=(start, end)` means the same.
+    Both ends of the window are part of it. TileDB's `timestamp=(start, end)` means the same.
     """
     place = access.open(array, member)
     start, end = moments_of_group(place, window)
@@ -343,10 +343,13 @@ class ExplainReport:
     def _seen(self, title: str) -> Iterator[RenderableType]:
         view = self.view
         fragments = [item for item in self.explained if item.kind == "fragment"]
+        there = view.history.listing.fragment_paths()
+        gone = sum(i.reason == "ignored" and i.name not in there for i in fragments)
         first = min((item.t1 or 0 for item in fragments), default=0)
         seen = len(view.fragments)
         line = Text(f"{title}: ")
-        line.append(f"{seen:,} of {len(fragments):,}", "green" if seen else "red")
+        line.append(f"{seen:,} of {len(fragments) - gone:,}", "green" if seen else "red")
+        line.append(f" ({gone:,} more removed)" if gone else "")
         partial = sum(fragment.status == "partial" for fragment in fragments)
         line.append(f", {partial:,} of them in part" if partial else "")
         yield line
@@ -402,18 +405,20 @@ class ExplainReport:
             command = f"chronotile rows {shell_word(view.history.array)} --removed-by {name}"
             yield Text(f"      to see these rows: {command}", "cyan")
         if more > 0:
-            yield f"  … and {count_text(more, 'more', 'more')}: see chronotile visible"
+            yield f"  … and {more:,} more: chronotile visible {shell_word(view.history.array)}"
 
 
 def _advice_text(advice: Advice) -> Iterator[RenderableType]:
     names, kind = advice.names, advice.kind
     many = len(names) > 1
     is_foreign = kind == "other" and advice.reason == "uncommitted"
-    kind = "foreign file" if is_foreign else kind
+    kind = "foreign file" if is_foreign else "file" if kind == "other" else kind
     head = Text("  ")
     head.append(count_text(len(names), kind) if many else f"{kind} {names[0]}", "bold")
     if not is_foreign:
-        head.append(f"  {advice.status}, {advice.reason}", _STYLES[advice.status])
+        state = f"{advice.status}, {advice.reason}"
+        state = "cannot be read" if advice.reason == "unreadable" else state
+        head.append(f"  {state}", _STYLES[advice.status])
     yield head
     if many:
         yield Text(f"      {', '.join(names[:2])}{', …' if len(names) > 2 else ''}", "dim")

@@ -117,7 +117,7 @@ class LazyGroup(click.Group):
         name = args[0]
         if name in _ALL or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        hint = did_you_mean(name, _ALL) or "; chronotile --help lists all commands"
+        hint = did_you_mean(name, _ALL) or "; to list all: chronotile --help"
         raise click.UsageError(f"expected a command, found {name!r}{hint}", ctx)
 
     def format_commands(
@@ -165,13 +165,14 @@ Completion of commands and options in the shell:
 @click.version_option(None, "-V", "--version", package_name="chronotile", prog_name="chronotile")
 @click.pass_context
 def chronotile(ctx: click.Context) -> None:
-    """Read, explain and look after the commit log of TileDB arrays, without the engine.
+    """Read, explain and look after the commit log of TileDB arrays, without TileDB itself.
 
     ARRAY is a local path, or a file://, s3://, gs:// or az:// URI. TIME is 2024-05-01T12:00 (UTC if
     it names no zone), ms since 1970, monday, a time ago (30m, 2h, 3d), yesterday, now, or a tag.
-    Times are printed in UTC; --local prints local time. NAME is any part of a commit's name that no
-    other name has; ID names an operation. The quarantine is a folder inside the array: it keeps
-    files that a change took out, until undo puts them back. Each command takes --json and --help.
+    Times are printed in UTC; --local prints local time. NAME is the name of a commit, or the
+    start of its uuid; ID is that of an operation. The quarantine is a folder inside the array: it
+    keeps files that a change took out, until undo puts them back. Commands that read or write cells
+    need TileDB, and say so. Each command takes --json and --help.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

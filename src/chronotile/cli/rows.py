@@ -312,8 +312,8 @@ def rows(
 ) -> RowsToPrint:
     """Show the rows that an open of ARRAY at a window should see, with updates carried out.
 
-    The engine hides the rows of an update; here they have the values that the update sets. Of a
-    group: the rows of every array in it. Needs the engine: pip install 'chronotile[engine]'.
+    TileDB hides the rows of an update; here they have the values that the update sets. Of a
+    group: the rows of every array in it. Needs TileDB: pip install 'chronotile[engine]'.
     """
     place = access.open(array, member)
     if removed_by is not None:
@@ -367,7 +367,7 @@ def _ordered(reader: Any, order_by: str | None) -> Iterable[pa.RecordBatch]:
 @array_argument
 @click.argument("t1", metavar="T1", type=MOMENT)
 @click.argument("t2", metavar="T2", type=MOMENT)
-@click.option("--rows", is_flag=True, help="Show the rows that differ; needs the engine.")
+@click.option("--rows", is_flag=True, help="Show the rows that differ; needs TileDB.")
 @member_option
 @access_options
 @row_options
@@ -423,7 +423,7 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
     """List every commit that wrote, changed or removed a row of ARRAY, in order.
 
     A removed row is shown as it was before, any other row as it was after. In a group, it looks at
-    every array that has the fields. Needs the engine: pip install 'chronotile[engine]'.
+    every array that has the fields. Needs TileDB: pip install 'chronotile[engine]'.
     """
     from chronotile.rows.read_rows import notes_of
 

@@ -258,7 +258,7 @@ class _Parser:
                 return _joined([*itertools.starmap(self.comparison, chain)], any_of=False)
             case ast.Call(func=name, args=[named, *more]) if self.text_of(name) in _ALWAYS:
                 return self.constant(_ALWAYS[self.text_of(name)], named, more)
-        raise self.mismatch("a comparison", node)
+        raise self.mismatch("a comparison such as a > 3", node)
 
     def comparison(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Compare:
         op, one = _OPS[type(sign)], self.operand(left)
@@ -504,7 +504,7 @@ def _check_comparable(field: Field, op: Op) -> None:
         several = not field.is_var and field.cell_val_num > 1
         if several and field.datatype is Datatype.CHAR and not op.is_set:
             problem = f"expected in or not in for {name}, found {op.symbol}"
-            problem += ": the engine would compare its first byte only"
+            problem += ": TileDB would compare its first byte only"
     elif field.datatype.code is None:
         problem = f"expected a field that can be compared, found {name}"
         problem += f", which is {field.datatype.name}"

@@ -72,7 +72,7 @@ class Sense(enum.Enum):
     """One of the two truths."""
 
     PREDICATE = "what its author asked for"
-    STORED = "what the engine makes of the stored condition"
+    STORED = "what TileDB makes of the stored condition"
 
 
 class Cell(enum.Enum):

@@ -100,15 +100,15 @@ def _lists(history: GroupHistory) -> Iterator[Finding]:
                 yield wrong_key(history.group, problem.path, message)
             continue
         code = "name-malformed" if problem.kind == "name" else "tile-corrupt"
-        hint = "chronotile repair {array} takes it out: the engine cannot open the group over it"
+        hint = "to take it out (TileDB cannot open the group over it): chronotile repair {array}"
         if is_passed_over(problem):
-            hint = "nothing to run: the engine passes over it"
+            hint = "nothing to run: TileDB passes over it"
         yield finding(history.group, code, problem.path, message, hint=hint)
     if not history.problems:
         try:
             members_at(history, 0, MAX_TIMESTAMP)
         except ChronotileError as error:
-            hint = "write the group's members again with one engine"
+            hint = "write the group's members again with one version of TileDB"
             yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint=hint)
     seen = len(files_at(history, 0, MAX_TIMESTAMP))
     if seen >= MANY_LISTS:

@@ -21,7 +21,7 @@ from chronotile.change.plan import Report
 from chronotile.change.replica_reading import MUTABLE, is_log_file, root_of
 from chronotile.change.replica_record import read_record, release
 from chronotile.change.replicate import plan_replicate
-from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.findings import WrongPlaceError, count_text
 from chronotile.dataset.over_members import GroupReport, MemberOutcome
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.format.kinds import GROUP, GROUP_MARKER, LABELS, OWN
@@ -83,14 +83,14 @@ def replicate_tree(
         options: What to do.
 
     Raises:
-        RefusedError: One place lies in the other.
+        WrongPlaceError: One place lies in the other.
         ArrayNotFoundError: The source has neither an array nor a group.
     """
     if there.place.is_below(here.place) or here.place.is_below(there.place):
         problem = "source and target are the same place"
         if there.uri != here.uri:
-            problem = "expected two places apart from each other, found one inside of the other"
-        raise RefusedError(there.uri, problem)
+            problem = "source and target lie one inside of the other"
+        raise WrongPlaceError(there.uri, problem)
     places, misnamed = _places(here, there)
     due = [place for place in places if not _is_unchanged(here, there, place)]
     run = _Run(here, there, key, options)

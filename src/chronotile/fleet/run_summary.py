@@ -190,11 +190,11 @@ METRICS = {
     "chronotile_bytes": "Bytes of all arrays, if sizes were asked for.",
     "chronotile_log_bytes": "Bytes of commit logs.",
     "chronotile_files_read": "Files that the run read.",
-    "chronotile_engine_open_requests": "Requests of an engine that opens every array once.",
+    "chronotile_engine_open_requests": "Requests of TileDB to open every array once.",
     "chronotile_engine_open_requests_after_maintenance": "The same after maintenance.",
     "chronotile_open_requests": "Requests of chronotile to open every array once.",
     "chronotile_findings": "Findings, by severity and code.",
-    "chronotile_array_engine_open_requests": "Requests of an engine's open, the costliest arrays.",
+    "chronotile_array_engine_open_requests": "Requests of TileDB to open one of the costliest.",
     "chronotile_maintenance_arrays": "Arrays that maintenance looked at, by command and outcome.",
 }
 """Metric -> its meaning. All are gauges."""

@@ -63,7 +63,9 @@ def inflate(data: bytes, size: int, where: str) -> bytes:
         raise BadFileError(where, f"expected a zlib stream, found {cause}") from cause
     if len(out) != size or not inflater.eof or inflater.unused_data:
         kind = "more" if len(out) > size or inflater.unused_data else f"{len(out)}"
-        raise BadFileError(where, f"expected a zlib stream of {size} bytes, found {kind}")
+        raise BadFileError(
+            where, f"expected a zlib stream that unpacks to {size} bytes, found {kind}"
+        )
     return out
 
 

@@ -26,7 +26,7 @@ import re
 import uuid as uuids
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import BadNameError, ChronotileError
+from chronotile.errors import BadNameError, WrongCallError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,7 +195,7 @@ def find_name(names: Iterable[str], text: str, where: str) -> str:
     """Find the one name that a text means: a name, a file of that name, or the start of its uuid.
 
     Raises:
-        ChronotileError: No name fits, or several do.
+        WrongCallError: No name fits, or several do.
 
     >>> find_name(["__1_1_00112233445566778899aabbccddeeff_22"], "0011", "array")
     '__1_1_00112233445566778899aabbccddeeff_22'
@@ -208,6 +208,6 @@ def find_name(names: Iterable[str], text: str, where: str) -> str:
     fitting = [name for name in known if text and (uuid_of(name) or "").startswith(text)]
     if len(fitting) == 1:
         return fitting[0]
-    found = "none" if not fitting else f"{len(fitting)}, such as {fitting[0]} and {fitting[1]}"
-    problem = f"expected one name, or the start of its uuid, found {text!r}: it fits {found}"
-    raise ChronotileError(where, problem)
+    few = f"{len(fitting)} commits, such as {fitting[0]} and {fitting[1]}" if fitting else ""
+    problem = f"{text!r} fits {few or 'no commit'}; give a name, or the start of its uuid"
+    raise WrongCallError(where, problem)

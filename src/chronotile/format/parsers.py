@@ -162,9 +162,13 @@ def _problem(cause: Exception, structs: list[Any]) -> str:
         case NoTerminatorFoundError():
             return "expected an end of line, found the file's end"
         case EndOfStreamError():
-            return f"expected {cause.bytes_needed} bytes, found {cause.bytes_available}"
+            ends = "" if cause.bytes_available else ": it ends there"
+            return f"expected {cause.bytes_needed} bytes, found {cause.bytes_available}{ends}"
         case ValidationFailedError():
-            expected = f"expected {_last_field(structs[-1])} {_expected(cause)}"
+            field = _last_field(structs[-1])
+            if field.startswith("len_") and isinstance(cause, ValidationGreaterThanError):
+                return f"expected {cause.actual} bytes ({field}), found {cause.max}"
+            expected = f"expected {field} {_expected(cause)}"
             return f"{expected}, found {_short(cause.actual)}"
         case UnicodeDecodeError():
             return f"expected UTF-8 text, found {_short(cause.object)}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import ChronotileError, ReadError
+from chronotile.errors import ReadError, WrongCallError
 from chronotile.format.array_metadata import MetadataItem, number_item, number_of, removal_item
 from chronotile.format.kinds import META
 
@@ -115,14 +115,14 @@ def check_name(name: str, where: str) -> str:
     """Give a tag's name back; refuse one that looks like a time.
 
     Raises:
-        ChronotileError: It is empty, too long, a word for a time, or has other characters.
+        WrongCallError: It is empty, too long, a word for a time, or has other characters.
 
     >>> check_name("release-1.2", "a")
     'release-1.2'
     """
     if not is_name(name):
-        expected = "a name that starts with a letter and holds letters, digits and _.:/@+- only"
-        raise ChronotileError(where, f"expected {expected}, found {name!r:.80}")
+        wanted = "one that starts with a letter and holds letters, digits and _.:/@+- only"
+        raise WrongCallError(where, f"{name!r:.80} is no name for a tag; give {wanted}")
     return name
 
 

@@ -143,11 +143,11 @@ def oddity(data: bytes, newest: int = NEWEST_VERSION) -> str | None:
     count = len(data) - header.extent
     if count > 0:
         text = "1 byte" if count == 1 else f"{count} bytes"
-        return f"{text} behind its end, which the engine passes over"
+        return f"{text} behind its end, which TileDB passes over"
     if not 1 <= header.version <= newest:
-        return f"version {header.version} in its header, which the engine passes over"
+        return f"version {header.version} in its header, which TileDB passes over"
     if header.datatype not in _DATATYPES:
-        return f"datatype {header.datatype} in its header, which the engine passes over"
+        return f"datatype {header.datatype} in its header, which TileDB passes over"
     return None
 
 

@@ -45,8 +45,8 @@ _WORDED = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _EXPECTED = (
-    "give one such as 2024-05-01, '2024-05-01 14:00 Europe/Berlin', 'monday 14:00', 2h (ago), "
-    "yesterday, now, or ms since 1970"
+    "give one such as 2024-05-01, '2024-05-01 14:00 Europe/Berlin', 'monday 14:00', "
+    "yesterday, now, 2h for two hours ago, or ms since 1970"
 )
 _EARLY_MS = 100_000_000_000
 """A time before this, in 1973, is that of a test, or not in ms."""

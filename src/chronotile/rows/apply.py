@@ -47,7 +47,7 @@ from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, fields, flatten
 from chronotile.conditions.truth import Column, Sense, column_truth, rows_kept
-from chronotile.errors import ChangedError
+from chronotile.errors import ChangedError, shell_word
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, format_name
@@ -424,7 +424,8 @@ def _con_stages(log: Log, updates: Collection[str]) -> Iterator[Stage]:
     mender = Mender(log.rules, {}, accept_loss=False, harmless={})
     if mender.damaged_cons:
         problem = f"expected sound .con files, found {min(mender.damaged_cons)} damaged"
-        raise RefusedError(log.array, f"{problem}; chronotile repair mends it")
+        hint = f"to mend it: chronotile repair {shell_word(log.array)}"
+        raise RefusedError(log.array, f"{problem}; {hint}")
     uris = [f"{COMMITS}/{name}.upd" for name in updates]
     mending = mender.leave_out(dict.fromkeys(uris, "its rows have the values"))
     # A run that was broken off may have put them.

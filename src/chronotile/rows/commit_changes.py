@@ -20,7 +20,7 @@ import pyarrow as pa
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, WrongCallError, shell_word
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP, uuid_of
 from chronotile.rows.cell_source import cell_source
@@ -94,8 +94,9 @@ def removed_of(log: Log, name: str, values: Sequence[str] = ()) -> RemovedRows:
     short = [one for one in commits if wanted and (uuid_of(one.name) or "").startswith(wanted)]
     fitting = [one for one in commits if one.name == wanted] or short
     if len({one.name for one in fitting}) != 1:
-        problem = f"expected the name of a delete or an update, found {name[:80]!r}"
-        raise ChronotileError(log.array, f"{problem}: `chronotile log` lists them")
+        problem = f"{name[:80]!r} is the name of no delete or update, or of several"
+        hint = f"to list them: chronotile log {shell_word(log.array)} --kind delete"
+        raise WrongCallError(log.array, f"{problem}; {hint}")
     commit, is_update = fitting[0], isinstance(fitting[0], Update)
     return _removed(snapshot(log, commit.t2), commit.name, values, is_update=is_update)
 

@@ -59,7 +59,7 @@ from chronotile.check.engine_open_cost import FooterCounts, consolidated_fragmen
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import tags_of
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChangedError, ChronotileError, shell_word
+from chronotile.errors import ChangedError, ChronotileError, WrongCallError, shell_word
 from chronotile.format.cell_values import from_json
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
@@ -136,14 +136,16 @@ def plan_compact(
     group_tags: Mapping[str, int] | None = None,
 ) -> Plan:
     """Plan to merge small fragments; see `Handle.compact`."""
+    from chronotile.show.output import size_text
+
     require_engine()
     target = size_bytes(target_bytes, "target_bytes")
     memory = max(allowed_memory() // 4, _LEAST_MEMORY)
     if max_memory is not None:
         memory = size_bytes(max_memory, "max_memory")
     if memory < _LEAST_MEMORY:
-        problem = f"expected at least {_LEAST_MEMORY // 10**6} MB for the engine, found {memory:,}"
-        raise ChronotileError("max_memory", f"{problem} bytes; give more with --max-memory")
+        problem = f"{size_text(memory)} is too little for TileDB"
+        raise WrongCallError("max_memory", f"{problem}; give at least {size_text(_LEAST_MEMORY)}")
     calm = duration_ms(quiet, "quiet") if isinstance(quiet, str) else int(quiet * 1000)
     _refuse_second(store)
     history, rules = sound_history(store, key)
@@ -263,7 +265,7 @@ def _candidates(
             parts.append(part)
             why = _why_not(fact, paths[name], dense=dense)
             if why is None and part.t2 > now:
-                why = "its time is still to come, and the engine merges up to now"
+                why = "its time is still to come, and TileDB merges up to now"
             if why is None and name in young:
                 why = "it is younger than --quiet"
             if why is None and not dense and fact["has_timestamps"]:
@@ -716,10 +718,9 @@ def _notes(facts: Mapping[str, Any]) -> Iterator[str]:
     cost, count = facts["cost"], facts["fragments"]
     if facts["batches"]:
         yield (
-            f"{count['before']:,} visible fragments become {count['after']:,}; this reads "
-            f"{size_text(cost['bytes_read'])}, and takes at most "
-            f"{size_text(cost['memory_bytes'])} of memory (--max-memory sets less) and "
-            f"{size_text(cost['scratch_bytes'])} of scratch space"
+            f"{count['before']:,} visible fragments become {count['after']:,}, with "
+            f"{size_text(cost['bytes_read'])} to read; limits: {size_text(cost['memory_bytes'])} "
+            f"of memory (--max-memory sets less), {size_text(cost['scratch_bytes'])} of scratch"
         )
     for one in facts["left"]:
         names = one["fragments"]

@@ -97,7 +97,7 @@ def _library() -> ctypes.CDLL:
         tiledb = importlib.import_module("tiledb.libtiledb")
         np.set_printoptions(**shown)  # the engine's package changes how numbers are printed
     except ImportError as cause:
-        problem = "expected the engine, found none: pip install 'chronotile[engine]'"
+        problem = "TileDB is not installed; to install it: pip install 'chronotile[engine]'"
         raise NoEngineError("tiledb", problem) from cause
     # The extension brings the library along: its handle finds the library's functions too.
     return ctypes.CDLL(str(tiledb.__file__))
@@ -122,9 +122,9 @@ class _Context:
                     config, name.encode(), value.encode(*_TEXT), ctypes.byref(error)
                 )
                 if done != 0:
-                    raise EngineError("engine", f"the engine does not take its setting {name}")
+                    raise EngineError("engine", f"TileDB does not take its setting {name}")
             if self._library.tiledb_ctx_alloc(config, ctypes.byref(self.handle)) != 0:
-                raise EngineError("engine", "the engine does not start with its settings")
+                raise EngineError("engine", "TileDB does not start with its settings")
         finally:
             self._library.tiledb_config_free(ctypes.byref(config))
 
@@ -180,7 +180,7 @@ class Engine:
         words = (text.value or b"nothing").decode("utf-8", "replace").split("\n", 1)[0]
         self._library.tiledb_error_free(ctypes.byref(error))
         words = without_secrets(words, self._secrets)
-        raise EngineError(self._where, f"the engine answered: {words[:500]}")
+        raise EngineError(self._where, f"TileDB answered: {words[:500]}")
 
     def open(self, start: int, end: int, mode: int = READ) -> None:
         """Open the array at a window; again for another window."""

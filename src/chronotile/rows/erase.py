@@ -526,7 +526,7 @@ class _Erasure:
                 continue
             if isinstance(commit, Update):
                 problem = f"found {commit.name}, which names a value and is not carried out"
-                hint = f"chronotile apply {shell_word(self.store.uri)} carries it out"
+                hint = f"to carry it out first: chronotile apply {shell_word(self.store.uri)}"
                 raise RefusedError(self.store.uri, f"expected no such update, {problem}; {hint}")
             schema = commit.schema
             new = None if schema is None else self.found.values.without(commit.stored, schema)

@@ -211,9 +211,7 @@ def survey(store: Store, key: bytes | None, where: str) -> Survey:
     unread = [
         Trace("fragment", one.path, one.problem) for one in fragments if one.problem is not None
     ]
-    why = (
-        "Metadata and labels were not searched for numbers and short texts: these match by chance."
-    )
+    why = "Metadata and labels were not searched: numbers and short texts would match by chance."
     short = () if values.are_long else (Trace("numbers and short texts", "metadata, labels", why),)
     whole = (one for one in fragments if one.problem is None)
     return Survey(
@@ -360,7 +358,7 @@ def _elsewhere(log: Log, fragments: tuple[FragmentMatches, ...]) -> Iterator[Tra
     why = "Tables of a fleet were not searched: old versions of the table conditions"
     why += " may hold the value."
     yield Trace("tables of a fleet", "elsewhere", why)
-    why = "Records of groups were not searched: run erase on the group to redact them."
+    why = "Records of groups were not searched: an erase on the group blanks them."
     yield Trace("records of groups", "elsewhere", why)
     why = "Temporary folders of runs killed on other machines were not searched."
     yield Trace("temporary folders", "elsewhere", why)

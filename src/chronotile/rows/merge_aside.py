@@ -341,7 +341,7 @@ class _MergeAside:
         closed = [*deep.unopened, *deep.closed]
         if not health.is_whole or damage or closed:
             problem = health.problem or (damage or closed)[0]
-            raise WrongMergeError(self.store.uri, f"the engine merged into a bad file: {problem}")
+            raise WrongMergeError(self.store.uri, f"TileDB merged into a bad file: {problem}")
 
     def _merged(
         self,
@@ -362,16 +362,16 @@ class _MergeAside:
             if one != other:
                 problem = f"expected {one[0]} rows as they are in the sources, found {other[0]}"
                 same = " with other values or times" if one[0] == other[0] else ""
-                raise WrongMergeError(self.store.uri, f"the engine merged wrongly: {problem}{same}")
+                raise WrongMergeError(self.store.uri, f"TileDB merged wrongly: {problem}{same}")
         source_cells = sum(self.reader.measure(stored)[1] for stored in self.footers)
         own = FooterReader(store, history)
         ((_, stored),) = own.read([folder.rpartition("/")[2]], own=True, applied=True)
         if isinstance(stored, ChronotileError):
-            raise WrongMergeError(self.store.uri, f"the engine merged wrongly: {stored.problem}")
+            raise WrongMergeError(self.store.uri, f"TileDB merged wrongly: {stored.problem}")
         cells = own.measure(stored)[1]
         if not (purge or self.history.dense or digests) and cells != source_cells:
             problem = f"expected {source_cells} cells, found {cells}"
-            raise WrongMergeError(self.store.uri, f"the engine merged wrongly: {problem}")
+            raise WrongMergeError(self.store.uri, f"TileDB merged wrongly: {problem}")
         spans = [parse_name(name)[:2] for name in self.names]
         if digests and digests[0][0][3] is not None:
             spans.append((digests[0][0][3], digests[0][0][4] or 0))
@@ -454,13 +454,11 @@ class _Process:
             problem = f"expected the merge to take at most {limit} of memory, found more"
             return NoMemoryError(self.where, problem)
         if status == -9:
-            problem = (
-                f"the engine's process was killed, as for lack of memory (it may take {limit})"
-            )
+            problem = f"TileDB's process was killed, as for lack of memory (it may take {limit})"
             return NoMemoryError(self.where, problem)
         words = self._words.read_bytes()[-2000:].decode("utf-8", "replace").strip()
         last = words.rpartition("\n")[2][:300]
-        problem = f"the engine's process ended with status {status}"
+        problem = f"TileDB's process ended with status {status}"
         return EngineDiedError(self.where, f"{problem}: {last}" if last else problem)
 
 

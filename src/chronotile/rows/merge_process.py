@@ -109,7 +109,7 @@ class _Job:
             engine.consolidate(names)
         there = {path.name for path in (self.array / FRAGMENTS).iterdir()} - {*names}
         if len(there) != 1:
-            raise EngineError(self.job["where"], f"the engine wrote {len(there)} fragments, not 1")
+            raise EngineError(self.job["where"], f"TileDB wrote {len(there)} fragments, not 1")
         (merged,) = there
         _say({"merged": merged})
         _say({"digests": self._digests(merged), "peak": _peak_bytes()})

@@ -169,7 +169,7 @@ def rows_of(
     lost = np.flatnonzero(log.rules.decide(view.start, view.end) == Rule.MISSING)
     names = [log.history.table.name(int(log.rules.fragment_rows[number])) for number in lost]
     gone = [f"the write {name} is left out: its fragment is gone" for name in names]
-    look = f"chronotile check {shell_word(log.array)} says more"
+    look = f"to see what is wrong: chronotile check {shell_word(log.array)}"
     cut = [
         f"{problem.path} is cut: commits are missing, so deleted rows may show; {look}"
         for problem in log.history.problems

@@ -203,7 +203,7 @@ def stage_fragment(at: Snapshot, columns: Sequence[pa.Array], moment: int) -> St
                 for field, cells in zip(at.schema.fields, columns, strict=True):
                     query.set(field.name, to_buffers(field, cells))
                 if query.submit() != COMPLETED:
-                    raise EngineError(log.array, "the engine did not finish a write")
+                    raise EngineError(log.array, "TileDB did not finish a write")
                 query.finalize()
         written = open_store(scratch.root)
         (folder,) = written.list_dir(FRAGMENTS).folders

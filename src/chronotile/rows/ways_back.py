@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from chronotile.rows.engine_cells import Cells
     from chronotile.storage.store import Store
 
-_WAY = "as commits alone cannot bring them back"
+_WAY = "commits alone cannot bring the rows back: TileDB writes"
 
 
 def plan_restore_any_way(
@@ -95,9 +95,7 @@ def plan_restore_any_way(
         except (NoEngineError, RefusedError):
             raise error from None
     count = plan.rows.get("rewritten", 0)
-    return replace(
-        plan, notes=(f"TileDB writes {count_text(count, 'row')} again, {_WAY}", *plan.notes)
-    )
+    return replace(plan, notes=(f"{_WAY} {count_text(count, 'row')} again", *plan.notes))
 
 
 def plan_undelete_any_way(
@@ -207,7 +205,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
             ),
         ),
         notes=(
-            f"TileDB writes {count_text(count, 'row')} again, {_WAY}",
+            f"{_WAY} {count_text(count, 'row')} again",
             f"{when} {name} no longer hides a row",
         ),
         added=(commit,),

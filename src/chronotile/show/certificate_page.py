@@ -28,6 +28,8 @@ section table, .files { margin-top: 1.5rem; }
 }
 """
 _PLACE = ("what", "where", "why")
+ASKED = "PREDICATE"
+"""What stands for the predicate in the commands of a certificate, which names no value."""
 
 
 def certificate_lines(certificate: Mapping[str, Any]) -> Iterator[str]:
@@ -35,13 +37,14 @@ def certificate_lines(certificate: Mapping[str, Any]) -> Iterator[str]:
 
     >>> one = {"cells_read": 3, "files_read": ["a"], "matches_found": 1, "matches_left": 0}
     >>> list(certificate_lines(one))
-    ['3 cells in 1 file looked at: 1 match found, 0 left']
+    ['certificate: 3 cells in 1 file read, 1 match found, 0 left']
     """
     if "cells_read" in certificate:  # not of a group itself
         files, found = len(certificate["files_read"]), certificate["matches_found"]
         yield (
-            f"{certificate['cells_read']:,} cells in {files:,} file{'s' * (files != 1)} looked at: "
-            f"{found:,} match{'es' * (found != 1)} found, {certificate['matches_left']:,} left"
+            f"certificate: {certificate['cells_read']:,} cells in {files:,} "
+            f"file{'s' * (files != 1)} read, {found:,} match{'es' * (found != 1)} found, "
+            f"{certificate['matches_left']:,} left"
         )
     for place in certificate.get("still_named", ()):
         yield f"still there: {place['what']} {place['where']}: {place['why']}"

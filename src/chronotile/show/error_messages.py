@@ -53,6 +53,7 @@ _SECRET = re.compile(
     rf"(?:--\w+=)?[\w.-]*(?:{SECRET_NAME})[\w.-]*=(?P<value>.+)",
     re.IGNORECASE | re.DOTALL,
 )
+_EXAMPLE = re.compile(r"chronotile .*")
 _USER = re.compile(r"(://)[^/@\s]+@")
 _VALUES = ("--set", "--where")
 """Options whose values are never secrets, whatever the field's name is."""
@@ -108,7 +109,7 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
         with unless_closed(sys.stderr):
             click.echo(document, err=True)
     else:
-        where = f"{printable(made.where)}: " if made.where else ""
+        where = f"{printable(_option(made.where, arguments))}: " if made.where else ""
         hint = f" ({made.hint})" if made.hint and _shows_hint(error) else ""
         with unless_closed(sys.stderr):
             for line in _lines(error, made.problem, f"chronotile: {where}", hint):
@@ -123,6 +124,17 @@ def _lines(error: BaseException, problem: str, head: str, tail: str) -> list[str
         return [f"{head}{words}{tail}", shown, caret]
     # A problem may have several lines; any other control character comes from a name.
     return [head + " ".join(re.split(r"[ \n]+", problem.strip(" \n"))) + tail]
+
+
+def _option(where: str, arguments: Sequence[str]) -> str:
+    """Give the option of the call that a keyword stands for, or the text as it is.
+
+    >>> _option("max_memory", ["compact", "a", "--max-memory", "1MB"]), _option("a", ["log", "a"])
+    ('--max-memory', 'a')
+    """
+    given = {argument.partition("=")[0] for argument in arguments}
+    names = {f"--{where.replace('_', '-')}", *(["--as-of"] if where == "end" else [])}
+    return next(iter(names & given), where)
 
 
 def _shows_hint(error: BaseException) -> bool:
@@ -177,12 +189,14 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
         return Complaint("", error.format_message(), None, status)
     where = error.ctx.command_path.removeprefix("chronotile").strip()
     hint = f"see {error.ctx.command_path} --help"
+    found = _EXAMPLE.search(error.ctx.command.epilog or "")
+    example = f"; for example: {found[0]}" if found else ""
     match error:
         case click.MissingParameter():
             name = error.param.make_metavar(error.ctx) if error.param else "a parameter"
             if isinstance(error.param, click.Option):
                 name = error.param.opts[-1]
-            return Complaint(where, f"{name} is missing", hint, status)
+            return Complaint(where, f"{name} is missing{example}", hint, status)
         case click.NoSuchOption():
             # By the letters alone: with the dashes in front, any two options look alike.
             options = [text for one in error.ctx.command.params for text in one.opts]
@@ -194,6 +208,13 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
             name = error.param.opts[-1] if error.param else "a parameter"
             name = name if name.startswith("-") else name.upper()
             return Complaint(f"{where}: {name}", error.message, hint, status)
+    if isinstance(error.ctx.command, click.Group) and error.message.startswith(
+        ("No such", "Usage")
+    ):
+        word = re.match(r"No such command (.*)\.", error.message)
+        words = ", ".join(error.ctx.command.list_commands(error.ctx))
+        problem = f"{word[1]} is not one of {words}" if word else f"one of {words} is missing"
+        return Complaint(where, f"{problem}{example}", hint, status)
     return Complaint(where, error.message, hint, status)
 
 

@@ -156,11 +156,9 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
         return f"updated rows, {_SEALED}", ()
     except ChronotileError as error:
         return "updated rows; which ones is not known", (f"it cannot be read: {error}",)
-    note = "the engine does not apply updates: it hides these rows instead"
+    note = "TileDB does not apply updates: it hides these rows instead"
     if commit.offset:
-        note = (
-            "the engine does not see this update, because it is in a .con: it shows the old values"
-        )
+        note = "TileDB does not see this update, because it is in a .con: it shows the old values"
     return text, (note, *_refusals(commit))
 
 
@@ -170,7 +168,7 @@ def _literal(field: Field | None, raw: bytes) -> str:
 
 def _refusals(commit: Delete) -> tuple[str, ...]:
     problems = engine_refuses(commit.stored, commit.schemas[0]) if commit.schemas else ()
-    return tuple(f"the engine cannot read the array over this: {problem}" for problem in problems)
+    return tuple(f"TileDB cannot read the array over this: {problem}" for problem in problems)
 
 
 _HEAD = struct.Struct("<BI")

@@ -128,12 +128,12 @@ def _words(
             why = f"no commit names {what} still running, or {'they' if plural else 'it'} failed"
             return why, KEEP_OR_DROP.format(array=array)
         case "uncommitted":
-            return f"the engine ignores {it}", ""
+            return f"TileDB ignores {it}", ""
         case "missing" if not _stops_an_open(items, view):
-            why = f"{its} folder is gone, but {its} .ok is there: the engine passes over {it}"
+            why = f"{its} folder is gone, but {its} .ok is there: TileDB passes over {it}"
             return why, "nothing, if the fragment was removed on purpose"
         case "missing":
-            engine = "the engine cannot open the array"
+            engine = "TileDB cannot open the array"
             why = f"{its} folder is gone, but {its} commit is there: {engine}"
             return why, CODES["commit-without-fragment"][1].format(array=array)
         case "unreadable" if lacks_key(view.history):
@@ -163,7 +163,7 @@ def _merged_from(items: list[Explanation], view: View) -> str | None:
 def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> tuple[str, str]:
     if because == MANY_FILES:
         why = f"several .vac files list {it}: other fragments replace {it}"
-        return why, "nothing, if those are seen; --json names the file behind each"
+        return why, "nothing, if those are visible; --json names the file behind each"
     vacuum = next((one for one in view.history.vacuums if one.path == because), None)
     if vacuum is None:
         return f"{because} lists {it}: a later file holds all of its content", ""
@@ -176,7 +176,7 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
         return why, f"to see {it}, until TileDB vacuums: {rows}"
     if all(fragment.name != text for fragment in view.fragments):
         why = f"{because} lists {it}, but {text}, which should replace {it}, is not visible"
-        return why, f"chronotile check {shell_word(view.history.array)} says what is wrong"
+        return why, f"to see what is wrong: chronotile check {shell_word(view.history.array)}"
     why = f"{because} lists {it}: {its} cells are in {text}, which is visible"
     if not view.history.dense:
         return why, "nothing: every cell can still be read, at every time"

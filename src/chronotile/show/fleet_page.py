@@ -330,7 +330,7 @@ def _opens(arrays: list[dict[str, Any]], findings: list[dict[str, Any]], names: 
     ]
     most = count_text(known[0]["engine_open_requests"], "request")
     empty = f"No open needs attention: none takes more than {most}."
-    heads = ("array", "requests of an engine's open", "fragments", "what makes it faster")
+    heads = ("array", "requests of an open by TileDB", "fragments", "what makes it faster")
     return table("Slowest opens in a bucket", heads, rows[:ROWS], empty=empty, numbers=(1, 2))
 
 

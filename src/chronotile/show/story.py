@@ -119,9 +119,15 @@ class Story:
 
     @property
     def fragment_count(self) -> int:
-        """The number of fragments that a commit or a folder names."""
+        """The number of fragments that a commit or a folder names, without vacuumed ones."""
         others = sum(item.kind == "fragment" for item in self._explained.others)
-        return len(self.view.rules.fragment_rows) + others
+        return len(self.view.rules.fragment_rows) + others - self.vacuumed_count
+
+    @cached_property
+    def vacuumed_count(self) -> int:
+        """The number of fragments of which a `.con` and an `.ign` keep the name alone."""
+        items = (item for item in self._explained.others if item.kind == "fragment")
+        return sum(i.reason == "ignored" and i.name not in self._folders for i in items)
 
     @property
     def unreadable(self) -> Counter[str]:
@@ -146,7 +152,7 @@ class Story:
 
     @cached_property
     def _merges(self) -> dict[str, int]:
-        return {vacuum.name.text: len(set(vacuum.lines)) for vacuum in self.view.history.vacuums}
+        return {vacuum.name.text: len(set(vacuum.targets)) for vacuum in self.view.history.vacuums}
 
     @cached_property
     def _con_counts(self) -> dict[str, dict[str, int]]:
@@ -385,9 +391,9 @@ class Story:
 
     @cached_property
     def _replaced(self) -> dict[str, int]:
-        """The number of lines of each `.vac`."""
-        history = self.view.history
-        return {one.path: len(set(one.lines)) for one in (*history.vacuums, *history.meta_vacuums)}
+        """The number of names in each `.vac`."""
+        vacuums = (*self.view.history.vacuums, *self.view.history.meta_vacuums)
+        return {one.path: len(set(one.targets)) for one in vacuums}
 
     def _vacuum_words(self, source: str) -> str:
         if source not in self._replaced:

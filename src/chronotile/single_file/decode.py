@@ -278,10 +278,10 @@ def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:
     kinds = _tile_kinds(data, where, key) if _is_tile(data) else _line_kinds(data, where)
     if len(kinds) == 1:
         return kinds[0]
-    found = "no commit file, schema or metadata"
+    problem = "it is no commit file, schema or metadata of TileDB"
     if kinds:
-        found = f"one that may be {' or '.join(kinds)}: say which"
-    raise BadFileError(where, f"expected a file whose content shows its kind, found {found}")
+        problem = f"it may be {' or '.join(kinds)}; give its --kind"
+    raise BadFileError(where, problem)
 
 
 def decode(data: bytes, kind: Kind, where: str, *, key: bytes | None = None) -> AnyFile:

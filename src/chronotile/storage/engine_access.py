@@ -65,7 +65,7 @@ def engine_access(store: Store) -> dict[str, str]:
     known = _SETTINGS.get(store.place.scheme)
     if known is None:
         problem = "expected a disk or a bucket, found the memory of a process"
-        raise StorageError(store.uri, f"{problem}: the engine cannot read it")
+        raise StorageError(store.uri, f"{problem}: TileDB cannot read it")
     options = {_bare(name): value for name, value in store.options}
     settings = {known[name]: value for name, value in options.items() if name in known}
     return settings | _s3_endpoint(options) if store.place.scheme == "s3" else settings

@@ -122,5 +122,5 @@ def _details(history: GroupHistory, file: DetailsFile, *, alone: bool) -> GroupD
     if file.details.version < FIRST_WITH_DELETIONS and not (alone and is_first_version(file.name)):
         where = f"{history.group.rstrip('/')}/{file.path}"
         words = "expected version 2, as the newest file has; found version 1"
-        raise BadFileError(where, f"{words}: the engine cannot open the group")
+        raise BadFileError(where, f"{words}: TileDB cannot open the group")
     return file.details

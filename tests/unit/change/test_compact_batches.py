@@ -94,5 +94,5 @@ def test_a_dense_fragment_over_an_older_one_that_stays() -> None:
 
 @pytest.mark.parametrize("text", ["", "B", "-1GB", "0", "1XB", "much", "1.2.3MB", True])
 def test_sizes_that_are_none(text: str | int) -> None:
-    with pytest.raises(ChronotileError, match="expected a size such as 512MB"):
+    with pytest.raises(ChronotileError, match="give one such as 512MB"):
         size_bytes(text)

@@ -115,7 +115,7 @@ def test_a_command_frees_what_it_is_said_to(case: Case, tmp_path: pathlib.Path) 
     except ct.ChronotileError:
         assert not any("consolidate" in command for command in freed)
     ct.vacuum(array, key=case.key)
-    tidy = freed.get("chronotile consolidate A, then chronotile vacuum A", frozenset())
+    tidy = freed.get("chronotile consolidate A && chronotile vacuum A", frozenset())
     merged = gone(before, array) - plain
     if tidy:
         assert merged == tidy
@@ -204,7 +204,7 @@ def test_a_damaged_array_frees_nothing_and_says_why() -> None:
     assert set(usage.table["freed_by"].to_pylist()) == {None}
     (note,) = usage.notes
     assert "the array is damaged: " in note
-    assert "(name-malformed); chronotile repair " in note
+    assert "(name-malformed); to move it to the quarantine: chronotile repair " in note
 
 
 def test_time_travel_that_is_lost_is_said() -> None:
@@ -239,11 +239,11 @@ def test_an_ignored_fragment_goes_once_no_con_names_it(tmp_path: pathlib.Path) -
     (array.folder / "__fragments" / second / "a0.tdb").unlink()
     rows = rows_of(array.uri)
     vacuum = f"chronotile vacuum {array.uri}"
-    tidy = f"chronotile consolidate {array.uri}, then {vacuum}"
+    tidy = f"chronotile consolidate {array.uri} && {vacuum}"
     for name, option in ((first, "--whole-orphans"), (second, "--orphans")):
         inside = [row for row in rows if row["fragment"] == name]
         said = {(row["reason"], row["freed_by"]) for row in inside}
-        assert said == {("ignored", f"{tidy}, then {vacuum} {option}")}
+        assert said == {("ignored", f"{tidy} && {vacuum} {option}")}
     ct.consolidate(array.uri)
     ct.vacuum(array.uri)
     assert set(array.files("__fragments")) >= {first, second}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from support.corpus_cases import CASES
 
 import chronotile as ct
 from chronotile.cli import sample
 from chronotile.cli.program import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def codes(capsys: pytest.CaptureFixture[str], array: Path, *more: str) -> set[str]:
@@ -75,3 +73,12 @@ def test_a_sound_array_needs_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["check", str(stations), "--fix", "--yes"]) == 0
     assert "nothing that check can mend without a loss" in capsys.readouterr().err
     assert not (stations / "__chronotile").exists()
+
+
+def test_a_delete_that_cannot_be_read_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for case in ("bad-tile", "bad-con-tile"):
+        array = Path(CASES[case].copy_to(tmp_path / case))
+        assert "tile-corrupt" in codes(capsys, array)
+        assert not codes(capsys, array, "--fix", "--yes") & {"tile-corrupt", "con-truncated"}

@@ -50,7 +50,7 @@ def test_check(array: EngineArray, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "check", array.uri)
     assert status == 1
     assert "name-malformed" in out
-    assert "-> chronotile repair" in out
+    assert "-> to move it to the quarantine: chronotile repair" in out
     assert run_json(capsys, "check", array.uri, "--severity", "error")[0] == 1
 
 
@@ -116,7 +116,7 @@ def test_modes_of_consolidate_and_vacuum(
     assert costs["after"] < costs["before"]
     status, out, _ = run(capsys, "consolidate", array.uri, "--mode", "all")
     assert status == 0
-    assert "an open in a bucket takes" in out
+    assert "in a bucket, an open takes" in out
     assert "cannot be undone" not in out
     for more in (["--dry-run"], []):
         status, out, err = run(capsys, "vacuum", array.uri, "--mode", "commits", *more)

@@ -138,7 +138,7 @@ def test_explain_and_check_agree_on_an_old_array(
     assert not isinstance(EngineArray(array).answer(), str), "the engine opens it"
     _, text, _ = run(capsys, "explain", array)
     assert "cannot open" not in text
-    assert "the engine passes over it" in text
+    assert "TileDB passes over it" in text
     assert findings(capsys, array, "--severity", "error") == (0, [])
     _, history, _ = run(capsys, "log", array)
     assert "missing its files, though committed by" in history
@@ -255,11 +255,11 @@ def test_advice_leads_out_of_a_blocked_consolidation(
     assert "con-blocks-consolidation" not in {f.code for f in ct.open_log(array.uri).check()}
     _, _, said = run(capsys, "vacuum", array.uri, "--loose-deletes")
     assert (
-        "an engine can then no longer consolidate commits (F1); without --loose-deletes they stay"
+        "TileDB can then no longer consolidate commits (F1); without --loose-deletes they stay"
         in said
     )
     (item,) = (f for f in ct.open_log(array.uri).check() if f.code == "con-blocks-consolidation")
-    told = item.hint.split()[:3]
+    told = item.hint.split()[-3:]
     assert told == ["chronotile", "repair", array.uri]
     assert main(told[1:]) == 0
     assert "con-blocks-consolidation" not in {f.code for f in ct.open_log(array.uri).check()}
@@ -379,7 +379,7 @@ def test_a_missing_extra_is_one_line(array: Path, tmp_path: Path) -> None:
 def test_words_in_the_right_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_sample(str(tmp_path))
     _, text, _ = run(capsys, "consolidate", tmp_path, "--dry-run")
-    assert "note: 1 update stays loose" in text
+    assert "note: 1 update keeps its own file" in text
     schema = next((CASES["op-blob-var"].array / "__schema").iterdir())
     _, text, _ = run(capsys, "show", schema)
     assert "a: blob, variable length" in text

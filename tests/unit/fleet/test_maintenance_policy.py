@@ -116,7 +116,7 @@ def test_a_policy_is_read_as_it_is_written(tmp_path: Path) -> None:
         ("[[rule]]\narrays = ['a']\ncompact = {target = '1GB'}", "did you mean 'target_bytes'"),
         (
             "[[rule]]\narrays = ['a']\ncompact = {max_memory = 'much'}",
-            "compact: max_memory: expected a size such as 512MB",
+            "compact: max_memory: 'much' is not a size; give one such as 512MB",
         ),
         ("[limits]\narrays = 0", "arrays: expected a whole number above 0, found 0"),
         ("[limits]\nremoved = 5", "limits: expected a known key, found 'removed'"),

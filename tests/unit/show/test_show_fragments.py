@@ -194,7 +194,7 @@ def test_versions_that_are_not_known() -> None:
     newer = data[:start] + struct.pack("<I", 24) + data[start + 4 :]
     with pytest.raises(UnknownVersionError, match=r"found 24$"):
         ct.parse(newer, "fragment-metadata")
-    with pytest.raises(BadFileError, match="found no commit file, schema or metadata"):
+    with pytest.raises(BadFileError, match="it is no commit file, schema or metadata"):
         ct.parse(newer)
 
 

@@ -81,7 +81,7 @@ def test_one_line_has_a_short_id_that_commands_take(
     assert main(["explain", str(array), short]) == 0
     assert f"delete {name}" in capsys.readouterr().out
     for text in ("", "zz"):
-        with pytest.raises(ChronotileError, match="expected one name"):
+        with pytest.raises(ChronotileError, match="fits no commit; give a name"):
             log.find_name(text)
 
 

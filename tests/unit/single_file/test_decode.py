@@ -59,7 +59,7 @@ def test_content_tells_the_kind_wherever_it_can() -> None:
             assert recognise(data, "x", key=key) == "wrt"
             continue
         if kind in ("con", "ign") and b".del\n" not in data and b".upd\n" not in data:
-            with pytest.raises(BadFileError, match="con or ign: say which"):
+            with pytest.raises(BadFileError, match="con or ign; give its --kind"):
                 recognise(data, "x", key=key)
             assert parse(data, kind).kind == kind
         else:
@@ -98,11 +98,11 @@ def test_what_each_kind_holds() -> None:
     ("data", "kind", "words"),
     [
         (b"x", "wrt", "expected no content, found 1 bytes"),
-        (b"x", None, "found no commit file, schema or metadata"),
-        (b"\n", None, "found no commit file, schema or metadata"),
-        (f"__commits/__1_1_{UUID}_22.wrt\n".encode(), None, "con or ign: say which"),
+        (b"x", None, "it is no commit file, schema or metadata"),
+        (b"\n", None, "it is no commit file, schema or metadata"),
+        (f"__commits/__1_1_{UUID}_22.wrt\n".encode(), None, "con or ign; give its --kind"),
         (b"x", "nonsense", "expected a kind of wrt, ok, del"),
-        (tiles.encode(b"\xff\xff", version=22), None, "found no commit file"),
+        (tiles.encode(b"\xff\xff", version=22), None, "it is no commit file"),
         (tiles.encode(b"\xff\xff", version=22), "del", "bytes: at byte 0"),
     ],
 )
