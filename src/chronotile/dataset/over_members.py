@@ -383,7 +383,8 @@ class GroupRecord:
         self.who: Who | None = None
         """What the record of a member says."""
         if who is not None:
-            self._operation = operations.begin(store, plan, who, of_group=True)
+            alone = plan.command in operations.EXCLUSIVE
+            self._operation = operations.begin(store, plan, who, exclusive=alone, of_group=True)
             self.who = who._replace(group=self._operation.id)
 
     def of(self, target: ArrayOrGroup) -> Operation | None:
