@@ -133,4 +133,4 @@ def test_the_commands_take_a_group(group: Path, capsys: pytest.CaptureFixture[st
     assert rows == [{"x": 1, "a": 1}]
     assert ct.removed_rows(str(group), name).to_pylist() == rows
     assert main(["diff", str(group), "1", "2", "--member", "one"]) == 2
-    assert main(["rows", str(group), "--removed-by", "__1_1_nobody_22"]) == 1
+    assert main(["rows", str(group), "--removed-by", "__1_1_nobody_22"]) == 2

@@ -115,7 +115,7 @@ def test_a_vacuum_keeps_what_a_tag_could_need(
     for ask in (lambda: log.tags, lambda: log.view(end="v1")):
         with pytest.raises(ReadError, match="may hold a tag and cannot be read"):
             ask()
-    with pytest.raises(ReadError, match=f"chronotile repair {place.uri} moves it out"):
+    with pytest.raises(ReadError, match=f"to move it to the quarantine: chronotile repair {place.uri}"):
         add_tag(place.uri, "v1", at=30, storage_options=place.options)
 
     # The hint, followed: what is lost is said, and what is left counts again.
@@ -210,7 +210,7 @@ def test_a_vacuum_of_a_group(tmp_path: pathlib.Path, capsys: pytest.CaptureFixtu
     assert array.answers(WINDOWS) == before
     for findings in (ct.open_dataset(uri).check(), vacuum_group(uri).findings):
         assert ("tag-unreadable", f"__meta/{bad.name}") in {(f.code, f.path) for f in findings}
-    with pytest.raises(ReadError, match=f"chronotile repair {uri} moves it out"):
+    with pytest.raises(ReadError, match=f"to move it to the quarantine: chronotile repair {uri}"):
         tag_dataset(ct.open_dataset(uri), "v1", at=30)
     status, said, _ = run(capsys, "repair", uri)
     assert "and a tag with it" in " ".join(said.split())

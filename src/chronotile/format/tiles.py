@@ -135,7 +135,7 @@ def oddity(data: bytes, newest: int = NEWEST_VERSION) -> str | None:
         newest: The latest version that its header may have.
 
     >>> oddity(encode(b"payload", version=22) + b"more")
-    '4 bytes behind its end, which the engine passes over'
+    '4 bytes behind its end, which TileDB passes over'
     """
     header = read_header(data)
     if header is None:
