@@ -115,7 +115,9 @@ def test_a_vacuum_keeps_what_a_tag_could_need(
     for ask in (lambda: log.tags, lambda: log.view(end="v1")):
         with pytest.raises(ReadError, match="may hold a tag and cannot be read"):
             ask()
-    with pytest.raises(ReadError, match=f"to move it to the quarantine: chronotile repair {place.uri}"):
+    with pytest.raises(
+        ReadError, match=f"to move it to the quarantine: chronotile repair {place.uri}"
+    ):
         add_tag(place.uri, "v1", at=30, storage_options=place.options)
 
     # The hint, followed: what is lost is said, and what is left counts again.
