@@ -608,6 +608,8 @@ class _Exchange:
         if is_first and (other := find_other(store, "compact")) is not None:
             self.problem = f"{other.command} {other.id} is under way"
         self.problem = self.problem or self._disturbed(store, is_there=not is_first)
+        if steps[0] is self.switch and not self.problem and not self._is_veiled(store):
+            self.problem = "a vacuum removed its .vac"
         if self.problem:
             return Seen(leave=frozenset(step.path for step in steps))
         self.is_begun = steps[0] is self.switch
@@ -666,6 +668,12 @@ class _Exchange:
         assert self.copy.source is not None
         found = {entry.path: entry.size for entry in store.list_prefix(self.folder, sizes=True)}
         return found == dict(self.copy.source.sizes)
+
+    def _is_veiled(self, store: Store) -> bool:
+        """Tell whether the `.vac` hides the new fragment, where duplicates are allowed."""
+        with suppress(MissingObjectError):
+            return self.switch.op == "put" or store.read(self.switch.path) == self.switch.old
+        return False
 
     def _is_switched(self, store: Store) -> bool:
         with suppress(MissingObjectError):
