@@ -17,13 +17,14 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chronotile.change import operations
-from chronotile.change.executor import execute, mark_undone
+from chronotile.change.executor import ATTEMPTS, execute, mark_undone
 from chronotile.change.plan import Plan, Report
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
-from chronotile.errors import ChronotileError, ReadError
+from chronotile.errors import ChangedError, ChronotileError, ReadError
 from chronotile.format.documents import json_text
 from chronotile.format.timestamps import iso_time, now_ms
+from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -353,15 +354,7 @@ def one_by_one(
     for target, outcome, make, known in planned:
         assert make is not None  # it has steps
         try:
-            before = operations.list_operations(target.store) if known is None else known
-            report = execute(
-                target.store,
-                make(),
-                record.who,
-                operation=record.of(target),
-                known=before,
-                again=make if target.is_group else None,
-            )
+            report = _execute(target, make, known, record)
         except ChronotileError as error:
             status = error.exit_code
             done.append(replace(outcome, error=str(error), status=status, report=None))
@@ -371,6 +364,30 @@ def one_by_one(
         else:
             done.append(replace(outcome, report=report))
     return done, ()
+
+
+def _execute(
+    target: ArrayOrGroup,
+    make: Callable[[], Plan],
+    known: tuple[Operation, ...] | None,
+    record: GroupRecord,
+) -> Report:
+    """Change one member; plan it anew if somebody else changed it meanwhile."""
+    for attempt in range(1, ATTEMPTS + 1):
+        before = operations.list_operations(target.store) if known is None else known
+        try:
+            return execute(
+                target.store,
+                make(),
+                record.who,
+                operation=record.of(target),
+                known=before,
+                again=make if target.is_group else None,
+            )
+        except (ChangedError, MissingObjectError):
+            if known is not None or target.is_group or attempt == ATTEMPTS:
+                raise
+    raise AssertionError  # the last attempt returns or raises
 
 
 class GroupRecord:
