@@ -259,7 +259,10 @@ def refuse_built_on(
         other = read_record(store, one)
         touched = {str(step.get("path")) for step in other.steps}
         held = other.hidden | set(_held(store, other))
-        if one.command in _WHOLE or not names.isdisjoint(held) or not paths.isdisjoint(touched):
+        # A later apply may have written rows again that this one wrote.
+        is_again = one.command == target.command == "apply"
+        is_built = is_again or one.command in _WHOLE or not names.isdisjoint(held)
+        if is_built or not paths.isdisjoint(touched):
             problem = f"expected {target.id} to be the last change, found {one.command} {one.id}"
             hint = f"to take that back first: chronotile undo {shell_word(store.uri)} {one.id}"
             raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
