@@ -64,7 +64,9 @@ def plan_delete(
     text = to_text(predicate, target.schema)
     if removed and not allow_null_loss:
         problem = f"TileDB would also delete the {'; the '.join(removed)}; nothing was changed"
-        raise RefusedError(store.uri, f"{problem}; to delete them too, add --allow-null-loss")
+        ways = "to keep them, name the rows by a field without NULL; "
+        ways += "to delete them too, add --allow-null-loss"
+        raise RefusedError(store.uri, f"{problem}; {ways}")
     older = target.older_rows(stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
     notes += [f"leaves {rows}" for rows in also_keeps(stored, target.schema)]

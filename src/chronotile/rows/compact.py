@@ -211,9 +211,9 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
         words = f"then {size_text(held)} of sources would be removed: there is no way back"
     else:
         words = (
-            f"{size_text(held)} {'would be' if report.dry_run else 'are'} held twice; to remove "
+            f"{size_text(held)} {'would be' if report.dry_run else 'are'} held twice, so that undo "
         )
-        words += "the sources, after which nothing undoes this compact: "
+        words += "works; to remove the sources, and to give up undo: "
         words += f"chronotile vacuum {place} --mode fragments"
     return replace(report, notes=(*report.notes, words))
 
@@ -718,9 +718,10 @@ def _notes(facts: Mapping[str, Any]) -> Iterator[str]:
     cost, count = facts["cost"], facts["fragments"]
     if facts["batches"]:
         yield (
-            f"{count['before']:,} visible fragments become {count['after']:,}, with "
-            f"{size_text(cost['bytes_read'])} to read; limits: {size_text(cost['memory_bytes'])} "
-            f"of memory (--max-memory sets less), {size_text(cost['scratch_bytes'])} of scratch"
+            f"{count['before']:,} visible fragments become {count['after']:,}; this reads "
+            f"{size_text(cost['bytes_read'])}, and takes at most {size_text(cost['memory_bytes'])} "
+            f"of memory (--max-memory lowers that) and {size_text(cost['scratch_bytes'])} of "
+            "temporary files"
         )
     for one in facts["left"]:
         names = one["fragments"]
