@@ -370,7 +370,7 @@ def test_an_update_that_is_not_carried_out_is_refused(tmp_path: Path) -> None:
     uri = make(tmp_path / "a")
     plain(uri)
     ct.open(uri).update("v == 1", [f"s={WHO}"], at=40, experimental=True)
-    with pytest.raises(RefusedError, match=r"chronotile apply .* carries it out"):
+    with pytest.raises(RefusedError, match=r"to carry it out first: chronotile apply "):
         opened(uri).erase(WHERE)
 
 

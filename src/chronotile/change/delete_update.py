@@ -87,7 +87,7 @@ def plan_update(
     """Plan an update commit; see `Handle.update`."""
     effect = "TileDB treats an update as a delete: it hides the rows and sets no value"
     if not experimental:
-        hint = "to write it all the same, add --experimental; then, to write the rows: "
+        hint = "to write the update, add --experimental; then, to write the rows with new values: "
         hint += f"chronotile apply {shell_word(store.uri)}"
         raise RefusedError(store.uri, f"{effect}; nothing was changed; {hint}")
     target = _Target(store, key, at, any_time=any_time)

@@ -904,7 +904,8 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
         words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
         words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
         words += [one["array"]] if "array" in one else []
-        words += [f"to {to}"] if (to := one["options"].get("target")) else []
+        to, source = one["options"].get("target"), one["options"].get("source")
+        words += [f"from {source}" if to == uri and source else f"to {to}"] if to else []
         state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))

@@ -503,7 +503,7 @@ class _BatchMerge:
         batch, folder = self.batch, f"{FRAGMENTS}/{self.name}"
         words = f"{len(batch.parts):,} fragments, {batch.cells:,} cells, {batch.size:,} bytes"
         domain = f", domain {json.dumps(batch.domain)}" if batch.domain else ""
-        reason = f"{words}, {batch.t1} to {batch.t2}{domain}: {batch.why}"
+        reason = f"merges {words}, {batch.t1} to {batch.t2}{domain}: {batch.why}"
         source = Source(None, {}, {})
         return Stage(
             name=f"merge of {len(batch.parts)} fragments",

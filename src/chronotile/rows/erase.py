@@ -327,6 +327,7 @@ class _Erasure:
         if found.matches or stages:
             count = count_text(found.matches, "row")
             where = count_text(len(found.matching), "fragment folder")
+            where += ", each copy counted" if len(found.matching) > 1 else ""
             first = f"this cannot be undone: it erases {count} in {where}, from every window"
             self.losses.insert(0, first)
         self.notes += [f"the window of {label} loses the rows that match" for label in found.tags()]
