@@ -111,7 +111,9 @@ class Array(Handle["Report"]):
         chosen = [item for item in explained if wanted in item.name]
         chosen = chosen or [item for item in explained if wanted.rpartition(".")[0] == item.name]
         if not chosen:
-            raise WrongCallError(self.uri, f"there is no object with {name!r} in its name")
+            problem = f"no fragment and no file of the array has {name!r} in its name"
+            hint = f"to list them: chronotile log {shell_word(self.uri)}"
+            raise WrongCallError(self.uri, f"{problem}; {hint}")
         return chosen
 
     def events(

@@ -23,6 +23,7 @@ _NOT_ASCII_TEXT = re.compile(r"[^ -~]+")
 _NOT_JSON_TEXT = re.compile(r"[^\n -~]+")
 _FOUND = re.compile(r"[,;] found:? ")
 _SEMICOLON = re.compile("; ")
+_COMMAND = re.compile(r".+: chronotile .+")
 # Letters and marks, by their category, that show nothing: fillers, variation selectors, the
 # empty Braille pattern. `str.isprintable` knows the rest: control and format characters,
 # separators except the space, surrogates, private and unassigned characters.
@@ -196,20 +197,37 @@ class ChronotileError(Exception):
         >>> ChronotileError("a.del", "expected a tile, found 3 bytes").to_dict()
         {'where': 'a.del', 'expected': 'a tile', 'found': '3 bytes', 'hint': None}
         """
-        return {"where": self.place, **split_problem(self.problem), "hint": self.hint}
+        return {"where": self.place, **split_problem(self.problem, self.hint)}
 
 
-def split_problem(problem: str) -> dict[str, str | None]:
-    """Take "expected …, found …", "expected …; …" or "…; give …" apart.
+def split_problem(problem: str, hint: str | None = None) -> dict[str, str | None]:
+    """Take "expected …, found …", "expected …; …" or "…; give …" apart, and a hint at the end.
 
     Any other problem is all `found`. The first "found" and the last "give" count: only the text
-    between them may come from a file.
+    between them may come from a file. Without a hint of the error's own, a command behind the last
+    "; to …: " is one; a quoted text that ends so is not, as its quote is left open.
 
     >>> split_problem("expected at least one, found none: 'x, found y'")["found"]
     "none: 'x, found y'"
     >>> split_problem("'soon' is not a time; give one such as now")
-    {'expected': 'one such as now', 'found': "'soon' is not a time"}
+    {'expected': 'one such as now', 'found': "'soon' is not a time", 'hint': None}
+    >>> split_problem("no tag; to list all: chronotile tag list a")
+    {'expected': None, 'found': 'no tag', 'hint': 'to list all: chronotile tag list a'}
     """
+    rest, _, command = problem.rpartition("; to ")
+    if hint is None and rest and _COMMAND.fullmatch(command) and _is_shell(command):
+        problem, hint = rest, f"to {command}"
+    return _expected_and_found(problem) | {"hint": hint}
+
+
+def _is_shell(text: str) -> bool:
+    try:
+        return bool(shlex.split(text))
+    except ValueError:
+        return False
+
+
+def _expected_and_found(problem: str) -> dict[str, str | None]:
     if not problem.startswith("expected "):
         what, _, wanted = problem.rpartition("; give ")
         return {"expected": wanted, "found": what} if what else {"expected": None, "found": problem}

@@ -172,7 +172,8 @@ class Handle(ABC, Generic[R]):
 
         fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
         if len(fitting) != 1:
-            problem = f"{id_!r:.40} is the id of no operation here, or of several"
+            count = f"{len(fitting):,} operations here have" if fitting else "no operation here has"
+            problem = f"{count} an id that starts with {id_!r:.40}"
             hint = f"to list all: chronotile operations {shell_word(self.uri)}"
             raise WrongCallError(self.uri, f"{problem}; {hint}")
         return read_operation(self.store, fitting[0])

@@ -226,12 +226,12 @@ def test_the_log_tells_where_a_delete_is_applied(
     assert main(["log", array.uri, "--kind", "delete"]) == 0
     words = capsys.readouterr().out
     assert (
-        "deleted rows where `a < 3`; in force in 2 fragments, already written into 1 of them"
+        "deleted rows where `a < 3`; in force in 2 fragments, carried out in 1 of them by a merge"
         in words
     )
-    assert words.count("already written into") == 1
+    assert words.count("carried out in") == 1
     assert main(["log", array.uri, "--kind", "delete", "--no-size"]) == 0
-    assert "already written into" not in capsys.readouterr().out
+    assert "carried out in" not in capsys.readouterr().out
 
 
 def test_rows_of_before_a_field_was_added_are_counted(

@@ -129,7 +129,7 @@ def test_sources_stay_until_a_vacuum(tmp_path: Path) -> None:
     assert every_window(array) == before
     assert len(visible(array)) == 6
     report = compact(array)
-    command = re.search(r"nothing undoes this compact: chronotile (vacuum .*)", report.notes[-1])
+    command = re.search(r"to give up undo: chronotile (vacuum .*)", report.notes[-1])
     assert command is not None
     assert main(command[1].split()) == 0
     assert array.files("__fragments") == visible(array)

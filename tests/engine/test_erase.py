@@ -474,7 +474,7 @@ def test_the_command_asks_first_and_its_status_tells(
     plain(uri)
     call = ["erase", uri, "--where", WHERE]
     assert main(call) == 2
-    assert "expected --yes" in capsys.readouterr().err
+    assert "nothing was changed: an erase cannot be undone" in capsys.readouterr().err
     assert main([*call, "--dry-run"]) == 0
     assert "this cannot be undone" in capsys.readouterr().out
     out = str(tmp_path / "certificate.json")

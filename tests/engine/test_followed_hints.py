@@ -277,7 +277,7 @@ def test_what_check_names_mends_it(situation: str, tmp_path: Path) -> None:
 def test_a_young_orphan_is_said_to_stay_for_a_day(tmp_path: Path) -> None:
     uri = orphan(tmp_path, broken=False, ignored=False)
     (item,) = found(uri, "fragment-without-commit")
-    assert "once they are 24 hours old" in item.hint
+    assert "24 hours after its files were written" in item.hint
     follow(item.hint.partition("; ")[2])
     assert found(uri, "fragment-without-commit") == [item]
 

@@ -394,7 +394,7 @@ def test_publish_shows_all_at_once(array: EngineArray, tmp_path: pathlib.Path) -
     stages[1].write(60, {60: 4})
     places = [stage.uri for stage in stages]
     report = ct.publish(places, array.uri)
-    assert [step.reason for step in report.steps][-1] == "commits 3 writes at once"
+    assert [step.reason for step in report.steps][-1] == "commits 3 writes in one step"
     assert array.answer(0, 40) == before[0, 40]
     new = {(2, 50), (3, 51), (4, 60)}
     assert set(array.answer(*NOW)) == {*before[NOW], *new}
@@ -511,7 +511,7 @@ def test_what_a_broken_off_change_left_is_taken_back(array: EngineArray) -> None
     for step in planned.steps:
         if step.path.endswith(".con"):
             store.put_if_absent(step.path, step.data)
-            if "at once" in step.reason:
+            if "in one step" in step.reason:
                 break
     assert put.path.rpartition("/")[2] in array.files("__commits")
     for step in planned.steps:

@@ -235,7 +235,8 @@ def _notes(table: CommitTable, *, updates: bool, array: str) -> Iterable[str]:
     ignored = int(np.count_nonzero(loose & (table.uris.ext <= OK) & table.ignored))
     if ignored:
         stay, them = ("keeps its own file", "it") if ignored == 1 else ("keep their files", "them")
-        yield f"{count_text(ignored, 'write')} {stay}: an .ign names {them}"
+        why = f"an .ign names {them}, and TileDB would ignore {them} inside a .con"
+        yield f"{count_text(ignored, 'write')} {stay}: {why}"
     newer = int(np.count_nonzero(loose & table.is_from_version(NEWEST_VERSION + 1)))
     if newer:
         yield f"{count_text(newer, 'commit')} left loose: {NEWER}"

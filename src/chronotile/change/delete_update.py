@@ -64,7 +64,9 @@ def plan_delete(
     text = to_text(predicate, target.schema)
     if removed and not allow_null_loss:
         problem = f"TileDB would also delete the {'; the '.join(removed)}; nothing was changed"
-        raise RefusedError(store.uri, f"{problem}; to delete them too, add --allow-null-loss")
+        ways = "to keep them, name the rows by a field without NULL; "
+        ways += "to delete them too, add --allow-null-loss"
+        raise RefusedError(store.uri, f"{problem}; {ways}")
     older = target.older_rows(stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
     notes += [f"leaves {rows}" for rows in also_keeps(stored, target.schema)]
@@ -85,7 +87,7 @@ def plan_update(
     """Plan an update commit; see `Handle.update`."""
     effect = "TileDB treats an update as a delete: it hides the rows and sets no value"
     if not experimental:
-        hint = "to write it all the same, add --experimental; then, to write the rows: "
+        hint = "to write the update, add --experimental; then, to write the rows with new values: "
         hint += f"chronotile apply {shell_word(store.uri)}"
         raise RefusedError(store.uri, f"{effect}; nothing was changed; {hint}")
     target = _Target(store, key, at, any_time=any_time)

@@ -84,7 +84,8 @@ def find_orphans(
             notes.append(f"if that was broken off, run it again, or remove {copies[path]}")
         elif _is_younger(newest := store.newest_ms(path), older_than_ms):
             when = "" if newest is None else f", was written {time_text(newest)}"
-            notes.append(f"{path} has no commit{when} and is too young to be an orphan: it stays")
+            why = "and is too young to be an orphan: its write may still run, so it stays"
+            notes.append(f"{path} has no commit{when} {why}")
         elif health.is_broken or (whole and health.is_whole):
             orphans.append(Orphan(path=path, files=files, is_folder=True))
         elif health.is_whole:

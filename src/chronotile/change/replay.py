@@ -465,7 +465,7 @@ def con_step(
     name = later_name([record.uri for record in records], cons, write_version(history))
     what = [count_text(len(writes), "write")] * bool(writes)
     what += [count_text(len(deletes), "delete")] * bool(deletes)
-    return put(f"{COMMITS}/{name}.con", data, f"commits {', '.join(what)} at once")
+    return put(f"{COMMITS}/{name}.con", data, f"commits {', '.join(what)} in one step")
 
 
 def _line(folder: str) -> str:

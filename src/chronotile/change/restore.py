@@ -177,8 +177,9 @@ class VisibleChange:
 
     def _notes(self, showing: Showing, words: str) -> Iterator[str]:
         replay = self.replay
-        part = f"; from {replay.first} on it shows a part of that" * (replay.first != replay.last)
-        yield f"from {replay.last} ({time_text(replay.last)}) on {words}{part}"
+        part = f"; reads that end from {replay.first} to {replay.last - 1} see a part of that"
+        part *= replay.first != replay.last
+        yield f"{words}, from {replay.last} ({time_text(replay.last)}) on{part}"
         if replay.deletes:
             when = f"{replay.first} ({time_text(replay.first)})"
             yield (
@@ -192,12 +193,12 @@ class VisibleChange:
             yield f"shows again {_measured(back)}"
         for name in replay.undone:
             if name not in words:
-                yield f"{name} no longer hides a row"
+                yield f"the commit {name} then hides no row"
         if replay.again:
             size = sum(step.size or 0 for step in showing.copies)
-            kind = "links" if self.store.traits.has_links else "copies"
+            files = "hard links, which take no space" if self.store.traits.has_links else "copies"
             again = count_text(len(replay.again), "fragment")
-            yield f"commits {again} again: {kind} of {size:,} bytes"
+            yield f"commits {again} again under a new name: {size:,} bytes of {files}"
         if replay.first > now_ms() and (replay.deletes or replay.again):
             yield f"what others write until {replay.first} may be hidden then"
         if replay.hidden and not replay.deletes:
@@ -208,12 +209,12 @@ def vacuum_note(hidden: int) -> str:
     """Say what a vacuum would do to the fragments that a change hides.
 
     >>> vacuum_note(1).partition(":")[0]
-    "TileDB's own vacuum would remove the hidden fragment for good"
+    "do not run TileDB's own vacuum"
     """
     fragments, them = ("fragments", "them") if hidden != 1 else ("fragment", "it")
     return (
-        f"TileDB's own vacuum would remove the hidden {fragments} for good: earlier windows then "
-        f"lack {them}, and nothing undoes this; chronotile's vacuum keeps {them}"
+        f"do not run TileDB's own vacuum: it removes the hidden {fragments}, and then neither undo "
+        f"nor a read of an earlier time finds {them}; chronotile's vacuum keeps {them}"
     )
 
 

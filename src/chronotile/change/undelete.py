@@ -60,7 +60,7 @@ def _plan_from(store: Store, key: bytes | None, name: str, at: Moment | None) ->
         change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
     except UnreachableError as error:
         raise with_hint(error, [name], parse_name(name).t1 - 1) from error
-    return change.plan("undelete", (), f"{name} no longer hides a row")
+    return change.plan("undelete", (), f"the commit {name} hides no row")
 
 
 def plan_nothing(store: Store, why: str) -> Plan:

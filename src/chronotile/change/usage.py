@@ -47,7 +47,7 @@ SCHEMA = pa.schema(
 """`field` and `part` are of cell files, by the fragment's own schema; `reason` is one of
 `check.file_uses.REASONS`; `freed_by` is a command, or null where none frees the file."""
 
-NOTHING = "nothing: every window sees the same"
+NOTHING = "nothing: a read at any time gives the same"
 _OPTIONS = {
     "orphans": "what is left of a write that did not finish",
     "whole_orphans": "cells of a write whose commit may have been lost",

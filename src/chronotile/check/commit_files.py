@@ -243,7 +243,8 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
         if lost:
             message = "TileDB cannot consolidate commits: it looks for the file of "
             message += f"{count_text(lost, 'delete')} that stands only in this .con"
-            hint = "to put back those that can be read: chronotile repair {array}"
+            hint = "to mend this .con, and to put back the files of deletes that can be read: "
+            hint += "chronotile repair {array}"
             hint = hint if path in damaged else CODES["con-blocks-consolidation"][1]
             yield finding(array, "con-blocks-consolidation", path, message, hint=hint)
         if updates := len(uris) - len(deletes):
@@ -258,8 +259,8 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
     free = {*files.free_ignores(history.listing.paths_of(".ign"), files.superseded())}
     ignored = ((u, path) for u, path in table.ignores.items() if u.endswith(".del") and u in seen)
     for path, names in _grouped(ignored).items():
-        message = f"it names {shown(sorted(names))}, which stays in force"
-        hint = "to remove it (the delete stays in force): chronotile vacuum {array}"
+        message = f"it names {shown(sorted(names))}: TileDB ignores only writes, so a delete stays"
+        hint = "to remove the .ign (the delete stays in force): chronotile vacuum {array}"
         yield finding(array, "delete-ignored", path, message, hint=hint if path in free else None)
 
 

@@ -59,7 +59,7 @@ def conditions(rules: Rules) -> Iterator[Finding]:
         if isinstance(commit, Update):
             schema = commit.schema
             if commit.offset == 0 and not (schema and is_harmless(stored, schema)):
-                message = f"{commit.text}: TileDB deletes these rows, and sets nothing"
+                message = f"{commit.text}: TileDB hides these rows, and sets nothing"
                 yield finding(array, "update-deletes", commit.source, message)
         elif commit.schema is not None:
             removed = also_removes(stored, commit.schema)

@@ -47,17 +47,20 @@ _COMPLETED = (
     f"{_REPAIR}; to leave out an entry whose name is lost: {_REPAIR} --accept-loss"
 )
 _UNCOMMITTED = (
-    "look for its folder in replicas and backups first; to move its commit to the quarantine, and "
-    f"to show again what it was merged from, if that is there: {_REPAIR}"
+    "if a replica or a backup has its folder, copy that back; if none has, to move its commit to "
+    f"the quarantine (what it was merged from shows again, if that is there): {_REPAIR}"
 )
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
-_APPLY = "to write its rows with the new values: chronotile apply {array}"
+_APPLY = "to write these rows with the new values: chronotile apply {array}"
 _ROWS_BACK = (
     "to see all rows that it removed: chronotile rows {array} --removed-by {name}; "
     "to bring all of them back: chronotile undelete {array} {name}"
 )
-TAKEN_OUT = f"to leave out this one commit (the rows that it hid show again): {_REPAIR}"
+TAKEN_OUT = (
+    "if a replica or a backup has this file, copy that back; if none has, to leave out this one "
+    f"commit (the rows that it hid show again): {_REPAIR}"
+)
 """The hint on a delete or update that cannot be read."""
 LEFT_OUT = (
     "to write this .con again without the delete or update that cannot be read (the rows that it "
@@ -65,8 +68,8 @@ LEFT_OUT = (
 )
 """The hint on a delete or update that cannot be read and stands in a `.con`."""
 KEEP_OR_DROP = (
-    "to keep its rows: chronotile repair {array} --commit-orphans; "
-    "to drop them (once they are 24 hours old): chronotile vacuum {array} --whole-orphans"
+    "to keep its rows, if no write is under way: chronotile repair {array} --commit-orphans; "
+    "to drop them, 24 hours after its files were written: chronotile vacuum {array} --whole-orphans"
 )
 """The hint on a fragment that lacks only its commit."""
 _MOMENTS = "to list the times at which all can be read: chronotile moments {array}"

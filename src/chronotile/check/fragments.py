@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from chronotile.history.read_history import History
     from chronotile.visibility.rules import Rules
 
-_COMMITTED = "to commit it, so that its rows show: chronotile repair {array} --commit-orphans"
+COMMIT_IT = "to commit it, so that its rows show: chronotile repair {array} --commit-orphans"
 """The hint on a whole fragment whose `.vac` hides what it replaces."""
 MANY_LOOSE = 100
 """From this many loose commits on, they are worth consolidating."""
@@ -92,7 +92,7 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
 
     Their health, if somebody looked, decides which vacuum removes them.
     """
-    hiding = _hiding(rules)
+    hiding = lone_vacuums(rules)
     for path, is_ignored in orphan_paths(rules).items():
         hint = None if health is None else _removes_orphan(health[path], is_ignored=is_ignored)
         message = "no commit names this fragment: its write is still running, or it failed"
@@ -102,12 +102,12 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
         elif lone := hiding.get(path.rpartition("/")[2]):
             message = lone.words
             is_broken = health is not None and not health[path].is_whole
-            hint = lone.by_hand if is_broken else _COMMITTED
+            hint = lone.by_hand if is_broken else COMMIT_IT
         code, array = "fragment-without-commit", rules.history.array
         yield finding(array, code, path, message, severity=severity, hint=hint)
 
 
-class _LoneVacuum(NamedTuple):
+class LoneVacuum(NamedTuple):
     """A `.vac` that hides committed fragments, while the one that replaces them has no commit."""
 
     path: str
@@ -129,14 +129,14 @@ class _LoneVacuum(NamedTuple):
         return f"{moved}: then what {them} visible again"
 
 
-def _hiding(rules: Rules) -> dict[str, _LoneVacuum]:
+def lone_vacuums(rules: Rules) -> dict[str, LoneVacuum]:
     """Map the fragment that a `.vac` is named for to the `.vac`, if that alone hides fragments."""
     by = np.zeros(len(rules.fragment_rows), np.int64)
     for listed in rules.vacuumed:
         by[listed] += 1
     pairs = zip(rules.history.vacuums, rules.vacuumed, strict=True)
     counts = ((vacuum, int((by[listed] == 1).sum())) for vacuum, listed in pairs)
-    return {v.name.text: _LoneVacuum(v.path, count) for v, count in counts if count}
+    return {v.name.text: LoneVacuum(v.path, count) for v, count in counts if count}
 
 
 def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
@@ -144,7 +144,8 @@ def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
     if not (health.is_whole or health.is_broken):
         return f"nothing to run: {health.problem}"
     option = "--whole-orphans" if health.is_whole else "--orphans"
-    removes, then = "to remove it, once it is a day old", f"chronotile vacuum {{array}} {option}"
+    removes = "to remove it, 24 hours after its files were written"
+    then = f"chronotile vacuum {{array}} {option}"
     if is_ignored:
         return f"{removes}: {TIDY} && {then}"
     return KEEP_OR_DROP if health.is_whole else f"if no write is under way, {removes}: {then}"

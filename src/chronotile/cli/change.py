@@ -107,10 +107,11 @@ class ChangeReport:
             both = f"{then:,} requests ({first:,} before)"
             if report.dry_run:
                 both = f"{first:,} requests now, {then:,} after this"
-            hint = "; for fewer, remove the files that the .con holds: "
-            hint += f"chronotile vacuum {shell_word(report.array)} --mode commits"
-            is_loose = report.command == "consolidate" and then > first
-            yield f"in a bucket, an open takes {both}{hint if is_loose else ''}"
+            why = ", as the operation has a record" if then > first else ""
+            if why and report.command == "consolidate":
+                why = ", as the commit files stay beside the .con; to remove them then: "
+                why += f"chronotile vacuum {shell_word(report.array)} --mode commits"
+            yield f"in a bucket, an open takes {both}{why}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
         for line in certificate_lines(report.certificate):
@@ -186,7 +187,7 @@ class Call:
                     say(f"chronotile: the report could not be kept: {error}")
             if done.can_be_undone and self.how["record"]:
                 id_ = "" if done.operation is None else f" {done.operation}"
-                what = "to undo" if done.command != "undo" else "to redo what it undid"
+                what = "to undo" if done.command != "undo" else "to take this undo back"
                 if id_ or done.command != "undo":
                     say(f"{what}: chronotile undo {shell_word(self.place.uri)}{id_}")
         return status
@@ -411,7 +412,12 @@ def erase(
     form = form_of(output, (".json", ".html")) if output is not None else ""
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not call.as_json
     if not (yes or verify or is_terminal or call.how["dry_run"]):
-        raise wrong_call("expected --yes, as there is no terminal to ask: this cannot be undone")
+        problem = (
+            "nothing was changed: an erase cannot be undone, so it asks first, and there is no"
+        )
+        raise wrong_call(
+            f"{problem} terminal to answer; add --yes, or --dry-run to see the changes"
+        )
     announce = call.how["before"]
 
     def confirm(planned: Report | GroupReport) -> None:
@@ -625,10 +631,11 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
     done = call.place.repair(**options, **call.how)
     status = call.show(done)
     if not (done.has_steps or done.findings or call.how["member"] or call.as_json):
-        left = sum(item.severity != "info" for item in call.place.check())
-        if left:
-            found = f"check finds {count_text(left, 'problem')} that repair leaves alone"
-            say(f"{found}: chronotile check {shell_word(call.place.uri)}")
+        left = [item for item in call.place.check() if item.severity != "info"]
+        for item in left[:MOST_SHOWN]:
+            say(f"left alone: {item.code}  {item.path}: {item.hint}")
+        if len(left) > MOST_SHOWN:
+            say(f"to list all {len(left):,}: chronotile check {shell_word(call.place.uri)}")
     return status
 
 
@@ -897,7 +904,8 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
         words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
         words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
         words += [one["array"]] if "array" in one else []
-        words += [f"to {to}"] if (to := one["options"].get("target")) else []
+        to, source = one["options"].get("target"), one["options"].get("source")
+        words += [f"from {source}" if to == uri and source else f"to {to}"] if to else []
         state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))

@@ -152,11 +152,6 @@ def check(
         return _check_as_of(places, severity, fail_on or "warning", as_of, access)
     if log_only and deep:
         raise click.UsageError("expected --log-only or --deep, found both")
-    if fix and not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise wrong_call(
-            "--fix asks before it changes anything, and there is no terminal: add --yes; "
-            f"to see the changes first: chronotile repair {shell_word(places[0])} --dry-run"
-        )
     found = _check_all(places, access, log_only=log_only, deep=deep)
     if fix and _fix(found, access, ask=not yes):
         found = _check_all(places, access, log_only=log_only, deep=deep)
@@ -201,9 +196,13 @@ def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
                 say(f"  note: {note}")
             wanted.append(fix)
     if not wanted:
-        say("nothing that check can mend without a loss")
+        found_any = any(one.severity != "info" for one in found.findings)
+        say(f"nothing to fix{' without a loss or a decision of yours' if found_any else ''}")
         return False
     count = count_text(len(wanted), "change")
+    if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        problem = "nothing was changed: --fix asks first, and there is no terminal to answer"
+        raise wrong_call(f"{problem}; add --yes")
     if ask and not click.confirm(f"Make {count}?", err=True):
         say("nothing was changed")
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -258,7 +259,8 @@ def _show(
     except StorageError as error:
         if not error.problem.endswith("found a folder"):
             raise
-        hint = f"for its array: chronotile log {shell_word(file)}"
+        array = re.sub(r"(/__[^/]*)+/?$", "", file)
+        hint = f"for the array: chronotile log {shell_word(array)}"
         raise WrongCallError(file, f"{error.problem}; {hint}") from None
     chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
     decoded = decode(data, chosen, file, key=key)

@@ -82,6 +82,10 @@ class Lines:
     colour: bool = False
     id_length: int = 8
     """Characters of a short id."""
+    would_be: bool = False
+    """Whether TileDB cannot read the array, so that nothing is visible now."""
+    first_time: int = 0
+    """The time of the first visible fragment: an older delete or update hides no row."""
 
     def event(self, event: Event) -> Iterator[str]:
         """Give an event in a few lines."""
@@ -102,7 +106,7 @@ class Lines:
 
     def _block(self, event: Event) -> str:
         """Give all lines of an event for a pipe, at once."""
-        lines = [f"{span_text(event.t1, event.t2)}  {event.kind}  {_state(event)}"]
+        lines = [f"{span_text(event.t1, event.t2)}  {event.kind}  {self._state(event)}"]
         lines += [f"{_INDENT}{event.text}", *(f"{_INDENT}note: {note}" for note in event.notes)]
         lines.append(f"{_INDENT}{_where(event)}")
         block = "\n".join(lines)
@@ -131,7 +135,7 @@ class Lines:
         from chronotile.show.terminal_fit import shortened
 
         assert self.width is not None
-        state = printable(_state(event))
+        state = printable(self._state(event))
         if len(when) + len(event.kind) + len(state) + 4 > self.width:
             state = shortened(state)
         parts = (self._styled(when, "when"), self._styled(event.kind, "kind"))
@@ -146,6 +150,16 @@ class Lines:
             yield f"{self._styled(first, 'when')} to"
             yield "  ".join((self._styled(last, "when"), parts[1]))
         yield from self._wrapped(state, event.status)
+
+    def _state(self, event: Event) -> str:
+        state = _state(event)
+        is_change = event.kind in ("delete", "update") and not event.is_operation
+        if is_change and event.offset and event.kind == "update":
+            return "not seen by TileDB"
+        if self.would_be and state.endswith(" now"):
+            return f"would be {state.removesuffix(' now')}"
+        idle = is_change and event.t2 is not None and event.t2 < self.first_time
+        return f"{state}, hides no row" if idle and state == "in force now" else state
 
     def _wrapped(self, text: str, style: str = "") -> Iterator[str]:
         from chronotile.show.terminal_fit import shortened
@@ -243,8 +257,15 @@ class LogReport:
         from chronotile.check.conditions import failures
         from chronotile.show.explain_words import NO_KEY, lacks_key
 
-        lines = Lines(width=width, colour=colour, id_length=self._id_length())
-        reasons = [*failures(self.story.view)]
+        view = self.story.view
+        reasons = [*failures(view)]
+        lines = Lines(
+            width=width,
+            colour=colour,
+            id_length=self._id_length(),
+            would_be=bool(reasons),
+            first_time=view.first_time,
+        )
         yield from map(lines.alarm, reasons)
         if not self.oneline:
             yield self._headline(would_be="would be " if reasons else "")
@@ -287,8 +308,11 @@ class LogReport:
         kind = "dense" if history.dense else "sparse"
         commits = count_text(history.table.commit_count, "commit")
         if copies := history.table.also_loose:
-            commits += f" ({copies:,} of them in a .con and in a file of its own)"
-        text = f"{place_text(history.array)}: {kind}, {commits}; now {len(view.fragments):,} of "
+            own = "is stored twice: in a .con and in its own file"
+            own = own if copies == 1 else "are stored twice: in a .con and in their own files"
+            commits += f" ({copies:,} {own})"
+        when = "if TileDB could read it," if would_be else "now"
+        text = f"{place_text(history.array)}: {kind}, {commits}; {when} {len(view.fragments):,} of "
         text += f"{count_text(self.story.fragment_count, 'fragment')} {would_be}visible"
         text += f" ({gone:,} more removed), " if (gone := self.story.vacuumed_count) else ", "
         unreadable = self.story.unreadable
@@ -299,13 +323,16 @@ class LogReport:
         text += f"{deletes} and {updates} {would_be}in force"
         idle, every = view.without_reach, len(view.deletes) + len(view.updates)
         if idle == every and idle:
-            text += ", but no visible fragment is as old: no row is hidden"
+            why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
+            text += f" without effect: {why}"
         elif idle:
             verb = "is older than every visible fragment and hides"
             verb = verb if idle == 1 else "are older than every visible fragment and hide"
             text += f" ({idle:,} of them {verb} no row)"
         for kind, count in unreadable.items():
             text += f"; {count_text(count, kind)} cannot be read"
+        if unseen := sum(bool(one.offset) for one in view.updates):
+            text += f"; TileDB does not see {count_text(unseen, 'update')} inside a .con"
         return printable(text)
 
 

@@ -321,7 +321,7 @@ class ExplainReport:
         groups = advise(ordered, view, self.log.operations)
         if groups:
             yield ""
-            yield Text("What is hidden, and why", "bold")
+            yield Text("What is not visible, and why", "bold")
         for advice in groups[:MOST]:
             yield from _advice_text(advice)
         if len(groups) > MOST:
@@ -381,13 +381,16 @@ class ExplainReport:
             command = f"chronotile apply {shell_word(view.history.array)}"
             yield Text(f"      to write the rows with the new values: {command}", "cyan")
             updates = [one for one in updates if not one.offset]
-        first, every = view.first_time, len(deletes) + len(updates)
+        first, idle = view.first_time, []
+        for kind, every in (("delete", deletes), ("update", updates)):
+            if count := sum(one.t2 < first for one in every):
+                idle.append(count_text(count, kind))
         deletes = [one for one in deletes if one.t2 >= first]
         updates = [one for one in updates if one.t2 >= first]
-        if idle := every - len(deletes) - len(updates):
+        if idle:
             yield ""
-            count = count_text(idle, "delete or update", "deletes and updates")
-            yield f"{count} in force without effect: no visible fragment is as old"
+            why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
+            yield f"{' and '.join(idle)} in force without effect: {why}"
         commits = []
         for one in deletes[:MOST]:
             words, notes = delete_words(one)
@@ -416,9 +419,7 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
     head = Text("  ")
     head.append(count_text(len(names), kind) if many else f"{kind} {names[0]}", "bold")
     if not is_foreign:
-        state = f"{advice.status}, {advice.reason}"
-        state = "cannot be read" if advice.reason == "unreadable" else state
-        head.append(f"  {state}", _STYLES[advice.status])
+        head.append(f"  {advice.state}", _STYLES[advice.status])
     yield head
     if many:
         yield Text(f"      {', '.join(names[:2])}{', …' if len(names) > 2 else ''}", "dim")
@@ -480,7 +481,9 @@ class FragmentsReport:
 
         rows = self.facts.slice(0, SHOWN).to_pylist()
         cells, size = (sum(self.facts[name].drop_null().to_pylist()) for name in ("cells", "bytes"))
-        words = f": {count_text(self.facts.num_rows, 'fragment')}"
+        gone = len(self.vacuumed)
+        words = f": {count_text(self.facts.num_rows - gone, 'fragment')}"
+        words += f" ({gone:,} more removed)" if gone else ""
         words += f", {count_text(cells, 'cell')}, {size_text(size)}"
         yield Text(f"{place_text(self.array)}{words}", "bold")
         if not rows:
@@ -495,8 +498,8 @@ class FragmentsReport:
             yield f"and {self.facts.num_rows - SHOWN:,} more (--json)"
         if lost := len(self.gone - self.vacuumed):
             yield f"{count_text(lost, 'fragment')} with a commit, but without files"
-        if count := len(self.vacuumed):
-            yield f"{count_text(count, 'fragment')} vacuumed: only their names are left"
+        if gone:
+            yield f"{count_text(gone, 'fragment')} vacuumed: only their names are left"
         unknown = self.facts["metadata"].null_count - len(self.gone)
         if unknown:
             why = f". {NO_KEY}" if self.lacks_key else ""
@@ -521,8 +524,8 @@ def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "dense", row["dense"]
     yield "a time for each cell", row["has_timestamps"]
     yield "delete marks", row["has_delete_metadata"]
-    yield f"{count_text(of_deletes, 'delete')} applied", of_deletes > 0
-    yield f"{count_text(of_updates, 'update')} applied", of_updates > 0
+    yield f"{count_text(of_deletes, 'delete')} noted as done", of_deletes > 0
+    yield f"{count_text(of_updates, 'update')} noted as done", of_updates > 0
 
 
 def short_name(name: str) -> str:

@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 NEVER = "never"
 """The severity that no finding has."""
 
-LOG_ALONE = "these findings come from the commit files alone; --check fragments gives all of check"
+LOG_ALONE = (
+    "these findings come from the commit files alone; for all of them, add --check fragments"
+)
 """What a run that opens no fragment leaves out."""
 
 

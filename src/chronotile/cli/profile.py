@@ -158,7 +158,8 @@ def _lines(
     from chronotile.show.output import Text, plain_table
 
     there = profile.path.exists()
-    yield Text(f"{profile.path}: {'your profile' if there else 'there is none yet'}", "bold")
+    state = "your profile" if there else "no profile yet; for an example: chronotile config"
+    yield Text(f"{profile.path}: {state}", "bold")
     if uri is None:
         yield from (f'  [storage."{prefix}"]' for prefix in profile.storage)
         yield from (f'  [keys] "{prefix}"' for prefix in profile.keys)
@@ -171,7 +172,7 @@ def _lines(
             table.add_row(name, *setting)
         yield table
     else:
-        yield f"nothing applies to {uri}"
+        yield f"no setting applies to {uri}"
 
 
 @command(epilog="\b\nExample:\n  chronotile config\n  chronotile config s3://lake/sales")

@@ -151,8 +151,8 @@ Example:
   chronotile log demo/array
 
 \b
-Completion of commands and options in the shell:
-  eval "$(_CHRONOTILE_COMPLETE=bash_source chronotile)"   (or zsh_source, fish_source)
+Completion of commands and options in the shell (elsewhere: zsh_source, fish_source):
+  eval "$(_CHRONOTILE_COMPLETE=bash_source chronotile)"
 """
 
 

@@ -345,7 +345,8 @@ def _hidden_in_tiledb(place: Any, *window: Any) -> str | None:
     updates = count_text(len(loose), "update")
     apply = f"chronotile apply {shell_word(place_text(place.uri))}"
     return (
-        f"TileDB hides the rows of {updates}; here they have the new values; to write them: {apply}"
+        f"the rows of {updates} have their new values here, and TileDB itself hides them; "
+        f"to write them into the array: {apply}"
     )
 
 

@@ -164,7 +164,8 @@ def _of_text(
     kinds = "not a time" if tags is None else "neither a time nor a tag"
     similar = [*known, *DAYS, "yesterday", "now"]
     hint = "" if " " in text else did_you_mean(text, similar)
-    raise BadTimeError(where, f"{text[:60]!r} is {kinds}{hint or f'; {_EXPECTED}'}")
+    named = f", or a tag: {', '.join([*known][:5])}" if known else ""
+    raise BadTimeError(where, f"{text[:60]!r} is {kinds}{hint or f'; {_EXPECTED}{named}'}")
 
 
 def _of_words(words: re.Match[str], where: str) -> datetime | None:

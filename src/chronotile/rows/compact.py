@@ -211,9 +211,9 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
         words = f"then {size_text(held)} of sources would be removed: there is no way back"
     else:
         words = (
-            f"{size_text(held)} {'would be' if report.dry_run else 'are'} held twice; to remove "
+            f"{size_text(held)} {'would be' if report.dry_run else 'are'} held twice, so that undo "
         )
-        words += "the sources, after which nothing undoes this compact: "
+        words += "works; to remove the sources, and to give up undo: "
         words += f"chronotile vacuum {place} --mode fragments"
     return replace(report, notes=(*report.notes, words))
 
@@ -503,7 +503,7 @@ class _BatchMerge:
         batch, folder = self.batch, f"{FRAGMENTS}/{self.name}"
         words = f"{len(batch.parts):,} fragments, {batch.cells:,} cells, {batch.size:,} bytes"
         domain = f", domain {json.dumps(batch.domain)}" if batch.domain else ""
-        reason = f"{words}, {batch.t1} to {batch.t2}{domain}: {batch.why}"
+        reason = f"merges {words}, {batch.t1} to {batch.t2}{domain}: {batch.why}"
         source = Source(None, {}, {})
         return Stage(
             name=f"merge of {len(batch.parts)} fragments",
@@ -726,9 +726,10 @@ def _notes(facts: Mapping[str, Any]) -> Iterator[str]:
     cost, count = facts["cost"], facts["fragments"]
     if facts["batches"]:
         yield (
-            f"{count['before']:,} visible fragments become {count['after']:,}, with "
-            f"{size_text(cost['bytes_read'])} to read; limits: {size_text(cost['memory_bytes'])} "
-            f"of memory (--max-memory sets less), {size_text(cost['scratch_bytes'])} of scratch"
+            f"{count['before']:,} visible fragments become {count['after']:,}; this reads "
+            f"{size_text(cost['bytes_read'])}, and takes at most {size_text(cost['memory_bytes'])} "
+            f"of memory (--max-memory lowers that) and {size_text(cost['scratch_bytes'])} of "
+            "temporary files"
         )
     for one in facts["left"]:
         names = one["fragments"]

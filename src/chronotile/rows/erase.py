@@ -327,6 +327,7 @@ class _Erasure:
         if found.matches or stages:
             count = count_text(found.matches, "row")
             where = count_text(len(found.matching), "fragment folder")
+            where += ", each copy counted" if len(found.matching) > 1 else ""
             first = f"this cannot be undone: it erases {count} in {where}, from every window"
             self.losses.insert(0, first)
         self.notes += [f"the window of {label} loses the rows that match" for label in found.tags()]
@@ -544,9 +545,9 @@ class _Erasure:
             whys = [why for uri, (_, why) in deletes.items() if uri.endswith(suffix)]
             blanked, kept = whys.count(_BLANKED), len(whys) - whys.count(_BLANKED)
             if blanked:
-                them = "it matches" if blanked == 1 else "they match"
+                them = "it covers" if blanked == 1 else "they cover"
                 which = f"{count_text(blanked, noun)} of these rows"
-                self.notes.append(f"blanks {which}: {them} no row from now on")
+                self.notes.append(f"blanks {which}: {them} no other row, and from now on none")
             if kept:
                 self.notes.append(f"takes the erased values out of {count_text(kept, noun)}")
 
@@ -842,7 +843,7 @@ def _obstacle(one: FragmentMatches) -> str | None:
         rows += f"; and {more:,} more" if more > 0 else ""
         harm = f"TileDB would also remove {count_text(one.wrong_count, 'row')} of {one.path}"
         harm += f" that do not match, as they hold NULL or NaN: {rows}"
-        return f"nothing was erased: {harm}"
+        return f"nothing was erased: {harm}; name the rows by a field without NULL instead"
     if version < TIMESTAMPED_CELLS and name.t1 != name.t2:
         found = f"found {one.path} of version {version}; consolidate it with TileDB"
         return f"expected fragments that keep the times of cells, {found}"

@@ -355,10 +355,10 @@ def _elsewhere(log: Log, fragments: tuple[FragmentMatches, ...]) -> Iterator[Tra
         "elsewhere",
         "Copies that others made have no record here, and were not searched.",
     )
-    why = "Tables of a fleet were not searched: old versions of the table conditions"
+    why = "Tables of a pipeline were not searched: old versions of the one named conditions"
     why += " may hold the value."
     yield Trace("tables of a fleet", "elsewhere", why)
-    why = "Records of groups were not searched: an erase on the group blanks them."
+    why = "Operation records of groups were not searched: to blank them, erase on the group."
     yield Trace("records of groups", "elsewhere", why)
     why = "Temporary folders of runs killed on other machines were not searched."
     yield Trace("temporary folders", "elsewhere", why)

@@ -145,6 +145,9 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan) -> Plan:
         return plan
     words = f"{count_text(lost, 'row')} that it removed are lost: a purge took them"
     losses = (*plan.losses, *([words] if lost else []))
+    if not (plan.rows or count):
+        none = f"no row comes back: {name} alone hides no row of the visible fragments"
+        plan = replace(plan, notes=(none, *plan.notes))
     return replace(plan, rows=plan.rows or {"restored": count}, losses=losses)
 
 
@@ -206,7 +209,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
         ),
         notes=(
             f"{_WAY} {count_text(count, 'row')} again",
-            f"{when} {name} no longer hides a row",
+            f"the commit {name} hides no row, {when}",
         ),
         added=(commit,),
         rows={"restored": count},
@@ -351,4 +354,4 @@ def _cells(then: Snapshot) -> Iterator[Cells]:
 
 def _words(first: int, end: int) -> str:
     when = f"from {first} ({time_text(first)}) on"
-    return f"{when} the array shows the state of {end} ({time_text(end)})"
+    return f"the array shows the state of {end} ({time_text(end)}), {when}"

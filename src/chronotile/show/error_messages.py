@@ -103,7 +103,7 @@ def complain(error: BaseException, arguments: Sequence[str]) -> int:
     made = _complaint(error)
     if "--json" in itertools.takewhile(lambda argument: argument != "--", arguments):
         parts: dict[str, str | None] = {"where": made.where or "chronotile"}
-        parts |= split_problem(made.problem) | {"hint": made.hint}
+        parts |= split_problem(made.problem, made.hint)
         hushed = {name: text and _hushed(text, arguments) for name, text in parts.items()}
         document = printable_json(json.dumps({"error": hushed}, ensure_ascii=False))
         with unless_closed(sys.stderr):
@@ -214,6 +214,7 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
         word = re.match(r"No such command (.*)\.", error.message)
         words = ", ".join(error.ctx.command.list_commands(error.ctx))
         problem = f"{word[1]} is not one of {words}" if word else f"one of {words} is missing"
+        problem += ", which come first" if word and where else ""
         return Complaint(where, f"{problem}{example}", hint, status)
     return Complaint(where, error.message, hint, status)
 

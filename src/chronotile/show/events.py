@@ -132,7 +132,7 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
     if schema is None:
         return text, ("no schema is at hand: values are raw bytes",)
     if also := also_removes(stored, schema):
-        text += f"; also {', '.join(also)}"
+        text += f"; TileDB also removes {', '.join(also)}"
     if kept := also_keeps(stored, schema):
         text += f"; but not {', '.join(kept)}"
     notes = _refusals(commit)

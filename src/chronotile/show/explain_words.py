@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.commit_files import damage
 from chronotile.check.findings import CODES, KEEP_OR_DROP, LEFT_OUT, TAKEN_OUT
+from chronotile.check.fragments import COMMIT_IT, lone_vacuums
 from chronotile.errors import shell_word
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
@@ -38,6 +39,8 @@ class Advice(NamedTuple):
 
     kind: str
     status: str
+    state: str
+    """The status in words."""
     reason: str
     because: str | None
     names: tuple[str, ...]
@@ -53,19 +56,39 @@ def advise(
     """Group explanations of a view by their reason, in the order in which they come."""
     known = operations or OperationWords()
     groups: Groups = defaultdict(list)
+    lone, there = lone_vacuums(view.rules), view.history.listing.fragment_paths()
     for item in explained:
         where = _side(item, view)
+        if item.kind == "fragment" and item.reason == "uncommitted" and item.name in lone:
+            where = f"/{item.name}"
+        elif item.kind == "fragment" and item.reason == "ignored" and item.name not in there:
+            where = "/gone"
         because = item.because if item.status == "hidden" else None
         groups[item.kind, item.status, f"{item.reason}{where}", because].append(item)
     advice = []
     for (kind, status, sided, because), items in _gathered(groups).items():
         reason, _, where = sided.partition("/")
         id_ = known.of_name.get(name_in(because or ""))
-        by = None if id_ is None else f"hidden by {known.phrase(id_)}"
+        by = None if id_ is None else f"by {known.phrase(id_)}"
         why, todo = _words(kind, reason, where, because, items, view, by)
         names = tuple(item.name for item in items)
-        advice.append(Advice(kind, status, reason, because, names, why, todo))
+        state = _state(kind, status, sided)
+        advice.append(Advice(kind, status, state, reason, because, names, why, todo))
     return tuple(advice)
+
+
+def _state(kind: str, status: str, sided: str) -> str:
+    """Put the status of objects in words."""
+    match kind, sided:
+        case _, "ignored/gone":
+            return "removed"
+        case "consolidated" | "ignore", "unreadable":
+            return "damaged"  # the rest of its entries counts
+        case _, "unreadable":
+            return "cannot be read"
+        case "schema", "superseded":
+            return "replaced"
+    return f"{status}, {sided.partition('/')[0]}"
 
 
 Groups: TypeAlias = "dict[tuple[str, str, str, str | None], list[Explanation]]"
@@ -111,18 +134,22 @@ def _words(
         case "outside-window":
             return _outside(kind, side, items, view)
         case "superseded" if kind == "schema":
-            return "a later schema is in force", ""
+            return "a later schema is in force", "nothing: older fragments may need this one"
         case "superseded":
             return _superseded(because or "", it, its, view, by)
         case "ignored":
             decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
-            out = f"{decider} {its} {'commits' if plural else 'commit'} out"
+            out = f"{decider} {its} {'commits' if plural else 'commit'} out of use"
             if by is not None:
-                return f"{by}: {out}", ""
-            why = f"{out}: {'they were' if plural else 'it was'} vacuumed or deleted"
+                return f"{'removed' if side == 'gone' else 'hidden'} {by}: {out}", ""
+            gone = "files are gone" if side == "gone" else "removal was broken off"
+            why = f"{its} {gone}: {out}"
             if merged := _merged_from(items, view):
-                return why, f"nothing: {merged}, which is visible, was merged from that time"
+                from_ = "was merged from fragments of that time"
+                return why, f"nothing: {merged}, which is visible, {from_}"
             return why, "nothing, if that was meant; only a backup has the files"
+        case "uncommitted" if side:
+            return lone_vacuums(view.rules)[side].words, COMMIT_IT.format(array=array)
         case "uncommitted" if kind == "fragment":
             what = "these fragments: their writes are" if plural else "this fragment: its write is"
             why = f"no commit names {what} still running, or {'they' if plural else 'it'} failed"
@@ -170,7 +197,7 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
     name, text = vacuum.name, vacuum.name.text
     if all(one is not None and one.t2 < name.t1 for one in map(try_parse, vacuum.targets)):
         moment = first_end(name, dense=view.history.dense)
-        why = by or f"a restore or an undelete hides {it}"
+        why = f"hidden {by}" if by else f"a restore or an undelete hides {it}"
         why += f" from {time_text(moment)} ({moment}) on"
         rows = f"chronotile rows {shell_word(view.history.array)} --end {moment - 1}"
         return why, f"to see {it}, until TileDB vacuums: {rows}"

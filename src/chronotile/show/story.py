@@ -366,7 +366,7 @@ class Story:
             return ""
         reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)
         of_them = "it" if reach == 1 else "all of them" if count == reach else f"{count} of them"
-        return f"; in force in {count_text(reach, 'fragment')}, already written into {of_them}"
+        return f"; in force in {count_text(reach, 'fragment')}, carried out in {of_them} by a merge"
 
     def _ignore_words(self, source: str) -> str:
         """Count the writes that an `.ign` takes out; a delete stays in force (F5)."""
@@ -380,7 +380,7 @@ class Story:
             return words
         stays = "stays" if kept == 1 else "stay"
         named = f"named {count_text(kept, 'delete or update', 'deletes or updates')}"
-        named += f", which {stays} in force all the same"
+        named += f", which {stays} in force: TileDB ignores only writes"
         return f"{words}; {named}" if count > kept else named
 
     def _consolidated_words(self, source: str) -> str:
@@ -390,22 +390,23 @@ class Story:
         return f"put {count} into one file" + (f": {', '.join(parts)}" if parts else "")
 
     @cached_property
-    def _replaced(self) -> dict[str, int]:
-        """The number of names in each `.vac`."""
+    def _replaced(self) -> dict[str, set[str]]:
+        """The names in each `.vac`."""
         vacuums = (*self.view.history.vacuums, *self.view.history.meta_vacuums)
-        return {one.path: len(set(one.targets)) for one in vacuums}
+        return {one.path: set(one.targets) for one in vacuums}
 
     def _vacuum_words(self, source: str) -> str:
         if source not in self._replaced:
-            return "listed fragments as replaced"
-        noun = "metadata file" if source.startswith(META) else "fragment"
-        what = count_text(self._replaced[source], noun)
+            return "lists fragments as replaced"
+        names, of_array = self._replaced[source], source.startswith(META)
+        what = count_text(len(names), "metadata file" if of_array else "fragment")
         if name_in(source) in self.facts.operations.of_name:
             return f"hid {what}"
-        lists = f"listed {what} as replaced"
-        own = name_in(source)
-        if not source.startswith(META) and own in self.view.rules.uncommitted:
+        lists, own = f"lists {what} as replaced", name_in(source).removesuffix(".vac")
+        if not of_array and own in self.view.rules.uncommitted:
             return f"{lists}; vacuum keeps them, as {own} has no commit"
+        if not of_array and names - self._folders:
+            return f"{lists}, of which {len(names & self._folders):,} are there"
         return f"{lists}, for the next vacuum to remove"
 
     def _schema_words(self, path: str) -> tuple[str, tuple[str, ...]]:

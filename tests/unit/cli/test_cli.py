@@ -192,11 +192,11 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, text, _ = run(capsys, "log", sample, "--commits")
     assert status == 0
     for words in (
-        "deleted rows where `amount < 3.0`; also rows where amount is NULL or NaN",
+        "deleted rows where `amount < 3.0`; TileDB also removes rows where amount is NULL or NaN",
         "set region = 'north' in rows where `id == 7`",
         "note: TileDB does not apply updates: it hides these rows instead",
         "merged 2 fragments into one",
-        "listed 2 fragments as replaced, for the next vacuum to remove",
+        "lists 2 fragments as replaced, for the next vacuum to remove",
         "put 5 commits into one file: 4 writes, 1 delete",
         "took 2 commits out of the consolidated files",
         "wrote a fragment; its files are gone",
@@ -260,7 +260,7 @@ def test_a_delete_that_breaks_the_array_is_noted(capsys: pytest.CaptureFixture[s
         ("bad-uncommitted", ("0", "99"), "no commit names this fragment: its write is still"),
         ("bad-no-fragment", ("0", "99"), "TileDB cannot open this array at this window"),
         ("bad-vac-alone", ("0", "99"), "which should replace"),
-        ("ign", ("0", "99"), "it was vacuumed or deleted"),
+        ("ign", ("0", "99"), "its files are gone"),
         ("bare", ("0", "99"), "nothing was ever written"),
         ("sparse-loose", ("0", "5"), "The window ends before the first write."),
         ("secret-loose-v22", ("0", "99"), "--key-file FILE opens"),
@@ -375,10 +375,10 @@ WRONG_CALLS = [
     (("visible", "ARRAY", "--start", "5", "--end", "4"), 2, "it starts: 5 to 4"),
     (("visible", "ARRAY", "--end", "99999999999999999999"), 2, "64 bits"),
     (("visible", "ARRAY", "--nd", "4"), 2, "did you mean --end?"),
-    (("explain", "ARRAY", "nothing-like-it"), 2, "there is no object with 'nothing-like-it'"),
+    (("explain", "ARRAY", "nothing-like-it"), 2, "has 'nothing-like-it' in its name"),
     (("explain", "ARRAY", "--start", "5", "--end", "4"), 2, "it starts: 5 to 4"),
     (("show",), 2, "FILE… is missing"),
-    (("show", "ARRAY"), 2, "found a folder; for its array: chronotile log"),
+    (("show", "ARRAY"), 2, "found a folder; for the array: chronotile log"),
     (("show", "ARRAY/no-such-file"), 3, "no-such-file"),
     (("show", "ARRAY/__schema/SCHEMA", "--kind", "del"), 3, "SCHEMA"),
     (("timeline", "ARRAY"), 2, "--out is missing"),
@@ -615,7 +615,7 @@ def test_demo_leaves_everything_behind(tmp_path: Path, capsys: pytest.CaptureFix
     assert [line.split(": ")[0] for line in err.splitlines()] == [
         "restore",
         "to undo",
-        "to redo what it undid",
+        "to take this undo back",
     ]
     assert f"Open {folder}/timeline.html first" in text
     report = answer(capsys, "demo", folder, "--no-spark")
@@ -666,7 +666,7 @@ def test_fragments_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) ->
     assert columns.split() == ["cells", "bytes", "tiles", "fragment", "domain", "metadata", "notes"]
     assert len(rows) == 4
     assert "-2 to 18, 20 to kkk7" in rows[1]
-    assert rows[1].rstrip().endswith("a time for each cell, delete marks, 1 delete applied")
+    assert rows[1].rstrip().endswith("a time for each cell, delete marks, 1 delete noted as done")
     assert facts[0]["name"] not in text
     assert facts[0]["name"] in run(capsys, "fragments", case.array, "--names")[1]
 

@@ -22,7 +22,7 @@ from chronotile.check.findings import OddTimeError
 from chronotile.cli import sample
 from chronotile.cli.program import main
 from chronotile.conditions.predicate_parser import at_place
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, split_problem
 from chronotile.format.timestamps import now_ms
 
 TESTS = Path(__file__).parents[2]
@@ -190,10 +190,10 @@ def test_no_command_calls_a_delete_in_force_that_cannot_be_read(
 
 def test_explain_lists_only_what_hides_rows(capsys: pytest.CaptureFixture[str]) -> None:
     _, text, _ = run(capsys, "explain", CASES["bad-vac-alone"].array)
-    assert "1 delete or update in force without effect: no visible fragment is as old" in text
+    assert "1 delete in force without effect: no fragment is visible" in text
     assert "What hides rows" not in text
     _, text, _ = run(capsys, "log", CASES["bad-vac-alone"].array)
-    assert "in force, but no visible fragment is as old: no row is hidden" in text
+    assert "in force without effect: no fragment is visible" in text
     _, text, _ = run(capsys, "explain", CASES["bad-update-in-con"].array)
     assert "What TileDB does not see: updates inside a .con" in text
     assert "What hides rows" not in text
@@ -483,3 +483,35 @@ def test_a_secret_of_one_letter_leaves_a_message_whole(capsys: pytest.CaptureFix
     status, _, err = run(capsys, "log", "nowhere-hush-hush", *secrets)
     assert status == 3
     assert "nowhere-…: expected a folder, found nothing" in err
+
+
+def test_what_repair_leaves_alone_comes_with_its_own_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    array = tmp_path / "array"
+    shutil.copytree(CASES["bad-vac-alone"].array, array)
+    _, _, said = run(capsys, "repair", array)
+    assert said.startswith("left alone: fragment-without-commit")
+    assert said.rstrip().endswith(f"chronotile repair {array} --commit-orphans")
+    _, text, _ = run(capsys, "explain", array)
+    assert "so that its rows show" in text
+    assert "--whole-orphans" not in text, "a .vac hides what it replaces"
+
+
+def test_fragments_without_files_are_removed_and_not_hidden(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, text, _ = run(capsys, "explain", CASES["ign"].array)
+    assert "  removed\n      its files are gone: " in text
+    assert "hidden, ignored" not in text
+
+
+def test_the_command_at_the_end_of_an_error_is_its_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    array = CASES["ign"].array
+    _, _, said = run(capsys, "undelete", array, "abcdef", "--json")
+    hint = json.loads(said)["error"]["hint"]
+    assert hint == f"to list the deletes: chronotile log {array} --kind delete"
+    quoted = split_problem("found 'x; to see more: chronotile rows a'")
+    assert quoted["hint"] is None, "a name from a file is no hint"

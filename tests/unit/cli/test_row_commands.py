@@ -165,7 +165,9 @@ def test_a_limit_says_how_many_rows_there_are(
     lines = said(capsys, "rows", array, "-n", "5").splitlines()
     assert len(lines) == 9, "a heading, names, five rows, how many there are, and what TileDB hides"
     assert lines[-2] == "5 of 205 rows"
-    assert lines[-1].startswith("TileDB hides the rows of 1 update; here they have the new values")
+    assert lines[-1].startswith(
+        "the rows of 1 update have their new values here, and TileDB itself hides them"
+    )
 
 
 def test_rows_come_in_the_order_that_is_asked_for(

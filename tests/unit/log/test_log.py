@@ -311,7 +311,7 @@ def test_a_commit_in_a_con_and_in_a_loose_file_counts_once(
         return headline, row["commits"], row["loose_commits"], spans
 
     assert counted() == (
-        "4 commits (4 of them in a .con and in a file of its own)",
+        "4 commits (4 are stored twice: in a .con and in their own files)",
         4,
         4,
         [("con", 4)],
@@ -323,7 +323,7 @@ def test_a_commit_in_a_con_and_in_a_loose_file_counts_once(
     array.consolidate("commits")  # a second `.con`, with all of them
     array.vacuum("fragments")
     assert counted() == (
-        "1 commit (1 of them in a .con and in a file of its own)",
+        "1 commit (1 is stored twice: in a .con and in its own file)",
         1,
         1,
         [("con", 4), ("con", 5), ("ign", 4)],

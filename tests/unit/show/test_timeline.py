@@ -160,7 +160,10 @@ def test_the_buttons_and_the_hover(page: Page, tmp_path: Path) -> None:
     page.locator("#chart path[aria-label*='amount < 3.0']").hover()
     tip = page.locator("#tip")
     tip.wait_for(state="visible")
-    assert "deleted rows where `amount < 3.0`; also rows where amount is NULL" in tip.inner_text()
+    assert (
+        "deleted rows where `amount < 3.0`; TileDB also removes rows where amount is NULL"
+        in tip.inner_text()
+    )
 
 
 def test_names_cannot_break_out_of_the_page(page: Page, tmp_path: Path) -> None:
