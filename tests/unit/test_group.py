@@ -99,5 +99,5 @@ def test_an_operation_is_found_by_the_start_of_its_id(group: ct.Group) -> None:
     report = group.tag("release-1", at="2024-06-03")
     assert report.operation is not None
     assert group.operation(report.operation[:6])["command"] == "tag"
-    with pytest.raises(ChronotileError, match=r"'nothing' .*: chronotile operations"):
+    with pytest.raises(ChronotileError, match=r"'nothing'; to list all: chronotile operations"):
         group.operation("nothing")
