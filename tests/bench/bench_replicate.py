@@ -41,18 +41,21 @@ def folder_of_arrays(folder: Path, say: Callable[..., None], arrays: int = ARRAY
         for root in (source, target):
             shutil.copytree(first, root / f"{number // 100:03}" / f"{number:05}")
     os.sync()  # the disk is not to be busy with what was made here
-    begin = time.monotonic()
-    report = ct.replicate(source, str(target))
-    taken = time.monotonic() - begin
-    if report.has_steps or report.failed:
-        message = f"expected nothing to do in the second run, found {report.summary()}"
-        raise RuntimeError(message)
-    say(f"replicate {arrays:,} unchanged arrays of {files} files", "under 10 s", seconds=taken)
+    taken = []
+    for _ in range(2):  # at first the system may have to read from the disk what was made here
+        begin = time.monotonic()
+        report = ct.replicate(source, str(target))
+        taken.append(time.monotonic() - begin)
+        if report.has_steps or report.failed:
+            message = f"expected nothing to do in the second run, found {report.summary()}"
+            raise RuntimeError(message)
+    work = f"replicate {arrays:,} unchanged arrays of {files} files"
+    say(work, "under 10 s", seconds=taken[1], first_look_s=taken[0])
     (folder / "few").mkdir()
     some = [source / "000" / f"{number:05}" for number in range(FIRST)]
     for path in some:
         path.rename(folder / "few" / path.name)
     begin = time.monotonic()
     ct.replicate(folder / "few", f"{target}-of-few")
-    taken = time.monotonic() - begin
-    say(f"replicate {FIRST:,} new arrays of {files} files", "", seconds=taken)
+    seconds = time.monotonic() - begin
+    say(f"replicate {FIRST:,} new arrays of {files} files", "", seconds=seconds)
