@@ -622,7 +622,7 @@ class Walk:
             report = None
         except ChronotileError as error:
             # Of a delete that was taken out for ever nothing is left.
-            if "it fits none" not in error.problem or "begun" not in str(known):
+            if "fits no commit" not in error.problem or "begun" not in str(known):
                 raise
             report = None
         if self._settled(known, asked, corners, () if report is None else report.notes):
