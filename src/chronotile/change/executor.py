@@ -195,9 +195,6 @@ class Execution:
 
     def fail(self, error: Exception) -> None:
         """Write down that the run has failed, and what it had done."""
-        if self._begun is not None and self.plan.command == "compact" and self.done:
-            operations.give_up(self._begun)  # the next change takes it back, as after a kill
-            return
         if self._begun is not None and self.who is not None:
             failed = replace(self.report(), notes=(*self.notes, f"it failed: {error}"))
             # A storage that fails may refuse this too: then the record says `begun`.
