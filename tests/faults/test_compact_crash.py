@@ -311,6 +311,30 @@ def test_somebody_beside_it(tmp_path: pathlib.Path, kind: str, act: str) -> None
     judge(tmp_path, kind, act, [(at, at) for at in chosen])
 
 
+@pytest.mark.parametrize("kind", KINDS if IS_LONG else ["duplicates"])
+def test_a_compact_that_is_broken_off_after_a_vacuum_beside_it(
+    tmp_path: pathlib.Path, kind: str
+) -> None:
+    total = steps_of(tmp_path, kind)
+    array = made(tmp_path / "array", kind)
+    files, before = read_all(array.folder), array.answers(WINDOWS)
+    for at in range(total - 7, total + 1):
+        OnDisk(tmp_path / "array").reset(files)
+        beside = Beside(array, our_vacuum)
+        beside.looks_at = beside.acts_at = at
+
+        def stop(operation: str, path: str, beside: Beside = beside, at: int = at) -> None:
+            is_due = not beside.is_busy and beside.steps < at
+            beside(operation, path)
+            if is_due and beside.steps == at:
+                raise KeyboardInterrupt
+
+        with suppress(KeyboardInterrupt):
+            Array(open_store(array.uri, on_operation=stop)).compact(quiet=0)
+        second(array)
+        assert array.answers(WINDOWS) == before, f"vacuumed and broken off at {at}"
+
+
 LATER = ("consolidate", "vacuum", "consolidate_and_vacuum")
 
 

@@ -248,7 +248,7 @@ class Execution:
         if not fresh or self._begun is None or self.who is None:
             return
         self._recorded = [step for step in self._recorded if step.path not in seen.leave] + fresh
-        self._go_on()
+        self._go_on(hides=seen.hides)
 
     def _go_aside(self, seen: Seen) -> None:
         """Write down that a compact works away from the array again, if more of it is to come."""
@@ -256,9 +256,10 @@ class Execution:
         if self.plan.command == "compact" and seen.leave and seen.stages and not is_last:
             self._go_on(aside=True)
 
-    def _go_on(self, *, aside: bool = False) -> None:
+    def _go_on(self, *, aside: bool = False, hides: tuple[str, ...] = ()) -> None:
         if self._begun is not None and self.who is not None:
-            planned = replace(self.plan.report(), steps=tuple(self._recorded), facts={})
+            steps, hidden = tuple(self._recorded), (*self.hidden, *hides)
+            planned = replace(self.plan.report(), steps=steps, hidden=hidden, facts={})
             operations.go_on(self.store, self._begun, planned, self.who, aside=aside)
 
     def _do(self, steps: Sequence[Step]) -> None:

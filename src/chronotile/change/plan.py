@@ -124,6 +124,9 @@ class Seen(NamedTuple):
     """URIs of commits that the change adds, and that the plan did not know."""
     hidden: tuple[str, ...] = ()
     """Names of fragments that the change hides, and that the plan did not know."""
+    hides: tuple[str, ...] = ()
+    """Names of fragments that its stages are about to hide: whoever settles a run that was broken
+    off must know them, as a vacuum may have removed them since."""
     findings: tuple[Finding, ...] | None = None
     """What is wrong now, in place of what the plan knew; None if the look was not for that."""
 

@@ -521,6 +521,7 @@ class _BatchMerge:
         run.begun = run.begun or time.monotonic()
         stages: list[Stage] = []
         notes: list[str] = []
+        hides: list[str] = []
         waiting = [self.batch]
         while waiting:
             batch = waiting.pop(0)
@@ -536,10 +537,11 @@ class _BatchMerge:
             else:
                 name = self.name if batch is self.batch else run.new_name(batch)
                 stages += _Exchange(run, batch, merged, name).stages()
+                hides += batch.names
                 if run.purge:
                     gone = merged.source_cells - merged.cells
                     notes.append(f"the purge took {count_text(gone, 'cell')} out of {name}")
-        return Seen(leave=planned, stages=tuple(stages), notes=tuple(notes))
+        return Seen(leave=planned, stages=tuple(stages), notes=tuple(notes), hides=tuple(hides))
 
     def _merged(self, store: Store, batch: Batch) -> Merged:
         run = self.run
