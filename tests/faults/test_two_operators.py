@@ -57,15 +57,11 @@ COMMANDS = {
     "compact": "compact ARRAY --quiet 0s",
     "erase": "erase ARRAY --where a==30 --yes --earlier-values",
 }
+_SAME = ("publish", "undo", "restore", "consolidate", "vacuum", "tag")
 OF_GROUP = {
     "delete": "delete ARRAY --member * --where a==4",
     "of-member": "delete ARRAY/one --where a==3",
-    "publish": "publish STAGING ARRAY",
-    "undo": "undo ARRAY",
-    "restore": "restore ARRAY --to 10",
-    "consolidate": "consolidate ARRAY --mode all",
-    "vacuum": "vacuum ARRAY",
-    "tag": "tag add ARRAY before --at 20",
+    **{name: COMMANDS[name] for name in _SAME},
 }
 """On a group as a whole, and on one of its members."""
 OF_DENSE = ("publish", "undo", "restore", "consolidate", "vacuum", "tag", "compact")
