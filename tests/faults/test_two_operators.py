@@ -289,12 +289,13 @@ def holds(scene: Scene, first: str, number: int) -> list[int]:
 
 def test_one_is_refused_or_both_are_right(scene: Scene) -> None:
     names = chosen(scene)
-    pairs = [*itertools.combinations_with_replacement(names, 2)]
     if MOST > 1:
-        pairs = [(first, second) for first in names for second in names]
-    for number, (one, other) in enumerate(pairs):
+        pairs = [*itertools.product(names, repeat=2)]
+    else:
         # Whoever comes first in the table comes second in every other pair.
-        first, second = (other, one) if number % 2 else (one, other)
+        once = itertools.combinations_with_replacement(names, 2)
+        pairs = [pair[::-1] if number % 2 else pair for number, pair in enumerate(once)]
+    for number, (first, second) in enumerate(pairs):
         for hold_at in holds(scene, first, number):
             try:
                 scene.judge(first, second, hold_at)
