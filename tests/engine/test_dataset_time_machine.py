@@ -168,6 +168,12 @@ def test_clone(
     run(capsys, "clone", group, str(tmp_path / "if"), "--without", delete.name)
     copies = [EngineArray(tmp_path / "if" / name) for name in MEMBERS]
     assert answers(copies) == [answers(arrays)[0], ((1, 1), (2, 2), (3, 3))]
+    (told,) = (one for one in ct.open(tmp_path / "if").operations().to_pylist())
+    assert (told["command"], told["state"]) == ("clone", "final")
+    assert json.loads(told["options"])["without"] == [delete.name]
+    said = run(capsys, "clone", group, str(tmp_path / "if"), status=1)
+    assert "which does not show the same" in said["error"]["found"]
+    assert answers(copies) == [answers(arrays)[0], ((1, 1), (2, 2), (3, 3))]
     said = run(capsys, "clone", group, str(tmp_path / "no"), "--without", "x", status=2)
     assert said["error"]["found"] == "'x' fits no commit"
     run(capsys, "tag", "add", group, "v1", "--at", "25")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.change.consolidate import wanted_order
 from chronotile.change.executor import execute
-from chronotile.change.operations import note_copy, operation_of
+from chronotile.change.operations import list_operations, note_copy, operation_of
 from chronotile.change.past_state import Past, PastState
 from chronotile.change.plan import Plan, Report, Source, Stage, Step, put
 from chronotile.change.repair import harmless_tiles, row_words
@@ -45,7 +45,7 @@ from chronotile.format.kinds import (
     SCHEMA,
 )
 from chronotile.format.names import format_name
-from chronotile.format.timestamps import now_ms
+from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.history.read_history import read_history
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.visibility.rules import Rules, visible_metadata
@@ -111,7 +111,8 @@ def clone(
     for folder in ("", *making.folders):
         there.make_folder(folder)
     report = execute(there, plan)
-    note_copy(here, there, "clone")
+    window = {"start": first, "end": last, "without": [*without]}
+    note_copy(here, there, "clone", window=window)
     return report
 
 
@@ -161,8 +162,8 @@ class _Making:
             read = read_history(inner, key=history.key)
             self.array(inner, read, window, prefix=f"{prefix}{folder}/")
         schemas = [
-            self._file(prefix, path, new, sizes.get(path), f"the schema {path}")
-            for path, new in _schemas(history, state)
+            self._file(prefix, path, new, sizes.get(path), why)
+            for path, new, why in _schemas(history, state)
         ]
         self._stage("the schema in force", schemas[:1])
         self._stage("other schemas", schemas[1:])
@@ -217,18 +218,22 @@ def _stand_ins(store: Store, rules: Rules, state: PastState, notes: list[str]) -
     return found
 
 
-def _schemas(history: History, state: PastState) -> tuple[tuple[str, str], ...]:
-    """Name the schema files, the one in force first; copy it if it would not be the last."""
+def _schemas(history: History, state: PastState) -> tuple[tuple[str, str, str], ...]:
+    """Name the schema files, where each goes and why, the one in force first.
+
+    It is copied under a newer name if it would not be the last.
+    """
     in_force, listed = state.schema, history.schemas
     assert in_force is not None  # a listing without a schema is no array
     paths = [item.path for item in listed]
     if in_force is listed[-1] or in_force.name is None:
         order = [in_force.path, *(path for path in paths if path != in_force.path)]
-        return tuple((path, path) for path in order)
+        return tuple((path, path, "a schema") for path in order)
     last = max(item.name.t2 for item in listed if item.name is not None) + 1
     uuid = hashlib.sha256(in_force.path.encode()).hexdigest()[:32]
     again = f"{SCHEMA}/{format_name(last, last, uuid, None)}"
-    return ((in_force.path, again), *((path, path) for path in paths))
+    first = (in_force.path, again, "the schema of that time, as the newest one")
+    return (first, *((path, path, "a schema") for path in paths))
 
 
 def _commits(history: History, state: PastState, stand_ins: Mapping[str, bytes]) -> Iterator[Step]:
@@ -267,3 +272,7 @@ def _refuse_others(there: Store, plan: Plan) -> None:
     others = sorted(path for path in found.difference(*sources) if operation_of(path) is None)
     if others:
         raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
+    made = next((one for one in list_operations(there) if one.command == "clone"), None)
+    if made is not None and any(one.op == "put" and one.path not in found for one in plan.steps):
+        problem = f"expected an empty place, found a clone of {iso_time(made.at_ms)}"
+        raise RefusedError(there.uri, f"{problem}, which does not show the same")

@@ -439,11 +439,21 @@ def may_be_running(operation: Operation, document: Mapping[str, Any]) -> bool:
     return runs_here(process)
 
 
-def note_copy(here: Store, there: Store, command: str, message: str | None = None) -> None:
-    """Write down in both places that one is a copy of the other, where they can be written."""
+def note_copy(
+    here: Store,
+    there: Store,
+    command: str,
+    message: str | None = None,
+    window: Mapping[str, object] = {},
+) -> None:
+    """Write down in both places that one is a copy of the other, where they can be written.
+
+    `window` has the further options of the command.
+    """
     from chronotile.change.plan import Report
 
-    who = Who(message=message, options={"source": here.uri, "target": there.uri})
+    options = {"source": here.uri, "target": there.uri, **window}
+    who = Who(message=message, options=options)
     for store in (here, there):
         id_, report = os.urandom(4).hex(), Report(command, store.uri, dry_run=False, steps=())
         path = _path(id_, report.at_ms, command, "final")

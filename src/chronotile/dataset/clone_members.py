@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.clone import clone
+from chronotile.change.operations import note_copy
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import GroupReport, MemberOutcome
@@ -84,6 +85,8 @@ def clone_members(
         assert node.store is not None  # a group was found there
         _clone_group(node.store, _below(dataset.store, node.store, target), dataset, end)
     _clone_group(dataset.store, target, dataset, end)
+    names = sorted({name for found in left_out.values() for name in found})
+    note_copy(dataset.store, target, "clone", window=window | {"without": names})
     return GroupReport("clone", target.uri, dry_run=False, outcomes=done)
 
 

@@ -231,8 +231,14 @@ def gone_words(record: Mapping[str, Any], counted: str) -> str:
 
 
 def _copied(deed: str, options: Mapping[str, Any]) -> str:
-    source, target = options.get("source"), options.get("target")
-    return f"{deed} {f'{source} ' if source else ''}to {target}"
+    source, target, end = options.get("source"), options.get("target"), options.get("end")
+    left_out = options.get("without")
+    words = f"{deed} {f'{source} ' if source else ''}to {target}"
+    if isinstance(end, int):
+        words += f", as of {time_text(end)}"
+    if isinstance(left_out, list) and left_out:
+        words += f", without {', '.join((uuid_of(str(one)) or str(one))[:8] for one in left_out)}"
+    return words
 
 
 def _named(record: Mapping[str, Any]) -> str:

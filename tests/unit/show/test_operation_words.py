@@ -100,6 +100,14 @@ def test_copies_name_both_places() -> None:
     assert words == ["cloned a to b", "replicated a to b"]
 
 
+def test_a_clone_tells_its_window() -> None:
+    name = "__20_20_00112233445566778899aabbccddeeff_22"
+    window = {"end": 1_714_780_800_000, "without": [name]}
+    done = record("clone", options={"source": "a", "target": "b", **window})
+    (event,) = OperationWords([done]).events()
+    assert event.text == "cloned a to b, as of 2024-05-04 00:00:00.000 UTC, without 00112233"
+
+
 def test_an_undo_of_an_undo_leaves_the_first_change() -> None:
     done = record("delete")
     undo = record("undo", id="2b2b2b2b", undoes="1f3a9c02", state="undone")
