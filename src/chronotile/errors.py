@@ -17,7 +17,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _NOT_ASCII_TEXT = re.compile(r"[^ -~]+")
 _NOT_JSON_TEXT = re.compile(r"[^\n -~]+")
@@ -150,6 +150,16 @@ def did_you_mean(word: str, known: Iterable[str], before: str = "") -> str:
     by_small = {one.lower(): one for one in known}
     near = difflib.get_close_matches(word.lower(), by_small, n=1)
     return f"; did you mean {before}{printable(by_small[near[0]])}?" if near else ""
+
+
+def no_field(name: str, fields: Collection[str]) -> str:
+    """Say that there is no such field, and which is meant or which there are.
+
+    >>> no_field("foo", ["id", "amount"])
+    "there is no field 'foo'; there are id, amount"
+    """
+    some = ", ".join(map(printable, [*fields][:12]))
+    return f"there is no field {name!r:.80}{did_you_mean(name, fields) or f'; there are {some}'}"
 
 
 def shell_word(text: str) -> str:

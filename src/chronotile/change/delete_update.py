@@ -147,7 +147,7 @@ class _Target:
         writes = (table.uris.ext == WRT) | (table.uris.ext == OK)
         first = int(table.uris.t1[writes].min()) if writes.any() else 0
         if self.moment > now_ms() + SKEW_MS:
-            effect = "in the future: no open sees it before, and rows written until then go too"
+            effect = "in the future: nothing goes before, and then also what is written until then"
         elif self.moment < first:
             effect = f"before all data, which begins {time_text(first)}: it removes nothing"
         else:

@@ -69,7 +69,7 @@ def read_report(store: Store, report: str) -> tuple[str, dict[str, Any]]:
     with suppress(MissingObjectError):
         if is_path(path):
             return above.uri_of(path), _read(above, path)
-    problem = f"expected the id of an operation, or a report, found {report!r:.120}"
+    problem = f"expected the id of an operation, found {report!r:.120}"
     hint = f"to list all: chronotile operations {shell_word(store.uri)}"
     raise RefusedError(store.uri, f"{problem}; {hint}")
 

@@ -95,7 +95,7 @@ def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> Non
     """Refuse a name that stands for another moment already, unless it may move."""
     if known is not None and not move:
         problem = f"expected a new name, found that {name!r} is {known} ({time_text(known)})"
-        raise RefusedError(where, problem)
+        raise RefusedError(where, f"{problem}; to let it name another moment, add --move")
 
 
 def tag_words(name: str, moment: int | None) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.conditions.predicate_parser import encoded, parse_literal
 from chronotile.conditions.tree import Compare, Op, UpdateValue
-from chronotile.errors import PredicateError, did_you_mean
+from chronotile.errors import PredicateError, no_field
 from chronotile.format import cell_values
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def _at_least_one(values: Iterable[UpdateValue]) -> tuple[UpdateValue, ...]:
 def _known(name: str, schema: Schema) -> Field:
     field = schema.field(name)
     if field is None:
-        hint = did_you_mean(name, [other.name for other in schema.attributes])
-        raise PredicateError(name, f"expected an attribute of the schema, found {name!r}{hint}")
+        raise PredicateError(name, no_field(name, [one.name for one in schema.fields]))
     return field
 
 

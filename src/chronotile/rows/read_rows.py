@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
-from chronotile.errors import ChronotileError, PredicateError, did_you_mean, shell_word
+from chronotile.errors import ChronotileError, PredicateError, did_you_mean, no_field, shell_word
 from chronotile.log import purges_of
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine import Engine
@@ -241,8 +241,7 @@ def in_order(table: pa.Table, order_by: Sequence[str]) -> pa.Table:
         if way.lower() not in ("asc", "desc") or not name:
             name, way = text.strip(), "asc"
         if name not in table.column_names:
-            hint = did_you_mean(name, table.column_names)
-            raise PredicateError(name, f"expected a field to order by, found {name!r}{hint}")
+            raise PredicateError(name, no_field(name, table.column_names))
         keys.append((name, "descending" if way.lower() == "desc" else "ascending"))
     plain = pa.table(
         {

@@ -100,7 +100,7 @@ def test_assignments(text: str, value: object) -> None:
     [
         ([], "at least one value"),
         (["a"], "expected field=value"),
-        (["zz=3"], "expected an attribute of the schema, found 'zz'"),
+        (["zz=3"], "there is no field 'zz'; there are "),
         (["flg=True"], "did you mean flag?"),
         (["d=3"], "expected an attribute, found a dimension"),
         (["a=1", "a=2"], "expected one value, found two"),
@@ -121,7 +121,7 @@ def test_assignments_that_are_refused(texts: list[str], said: str) -> None:
 
 def test_mappings_that_are_refused() -> None:
     for wanted in ({}, {"zz": 1}, {"d": 1}, {"a": "x"}, {"a": None}, {"blob": "x"}, {"many": 3}):
-        with pytest.raises(PredicateError, match="expected"):
+        with pytest.raises(PredicateError, match=r"expected|there is no field"):
             update_values(wanted, SCHEMA)
 
 
