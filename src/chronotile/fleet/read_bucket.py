@@ -31,7 +31,6 @@ from chronotile.check.findings import UNREADABLE, error_words, finding, may_pass
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.fleet.array_tables import (
     SCHEMAS,
-    Rows,
     findings_rows,
     findings_table,
     gathered,
@@ -507,8 +506,8 @@ class _BucketReading:
             if array not in read_in
         ]
         self._writer.add("findings", findings_on_unread(lost, read_in))
-        self._writer.add("arrays", pa.Table.from_pylist(blank, schema=SCHEMAS["arrays"]))
-        self._writer.add(LAST, Rows([{URI: row["array"]} for row in blank]))
+        self._writer.add("arrays", blank)
+        self._writer.add(LAST, [{URI: row["array"]} for row in blank])
 
     def _add(self, tables: _Tables) -> None:
         for name, pieces in tables.items():
@@ -588,7 +587,7 @@ class _BucketReading:
         if operation == "read":
             self._reads.append(f"{array}/{path}")
 
-    def _operations(self, store: Store, listing: Listing) -> list[Rows]:
+    def _operations(self, store: Store, listing: Listing) -> list[Piece]:
         """List the changes of ours that an array keeps a record of."""
         if not listing.has_operations:
             return []
@@ -602,11 +601,11 @@ class _BucketReading:
             }
             for one in list_operations(open_store(store.uri, self._task.options.storage_options))
         ]
-        return [Rows(rows)]
+        return [rows]
 
-    def _listing(self, array: str, noted: Noted = NOTHING) -> Rows:
+    def _listing(self, array: str, noted: Noted = NOTHING) -> Piece:
         """Make the row that the next run goes by."""
-        return Rows([{URI: array, **noted._replace(asked=self._asked)._asdict()}])
+        return [{URI: array, **noted._replace(asked=self._asked)._asdict()}]
 
     def _without(self, array: str, error: Exception) -> _Tables:
         """Make the rows of an array that is damaged or gone."""
