@@ -160,8 +160,7 @@ _TYPES = {
     "string": pa.string(),
     "bigint": pa.int64(),
     "boolean": pa.bool_(),
-    "double": pa.float64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": TIMESTAMP,
     "array<string>": pa.list_(pa.string()),
 }
 
@@ -231,16 +230,16 @@ TABLES: dict[str, pa.Schema] = {
 """Those tables, and what only a reader of the data source gets: `usage` lists every file, so the
 pipeline does not write it; `members` has a row a member of each group."""
 
-ROW_TABLES: dict[str, pa.Schema] = {
+READABLE: dict[str, pa.Schema] = {
+    **TABLES,
     "changes": columns(
         "array string, change string, commit string, t bigint, t_time timestamp, key string, "
         "row string"
     ),
 }
-"""What `change_table` reads with the engine: a row each row that a commit changed. `key` and `row`
-are JSON, as arrays differ in their fields; `change_columns` has the columns of one array."""
-READABLE: dict[str, pa.Schema] = {**TABLES, **ROW_TABLES}
-"""All that the data source reads."""
+"""All that the data source reads; `change_table` reads `changes` with the engine: a row each row
+that a commit changed. There `key` and `row` are JSON, as arrays differ in their fields;
+`change_columns` has the columns of one array."""
 
 WINDOWED = ("commits", "conditions", "fragments", "changes")
 """The tables whose rows have a time, so that a window can choose among them."""
@@ -419,7 +418,7 @@ def condition_row(commit: Delete) -> dict[str, Any]:
 
 def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
     """Give findings as a table."""
-    return gathered(SCHEMAS["findings"], [findings_rows(findings)])
+    return pa.Table.from_pylist(findings_rows(findings), schema=SCHEMAS["findings"])
 
 
 def findings_rows(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ from chronotile.change.operations import list_operations
 from chronotile.check.findings import UNREADABLE, error_words, finding, may_pass
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.fleet.array_tables import (
+    MS,
     SCHEMAS,
     findings_rows,
     findings_table,
@@ -45,7 +46,6 @@ from chronotile.fleet.delta_store import (
     DataFile,
     Run,
     dressed,
-    parquet_options,
     read_file,
     renamed,
     with_uri,
@@ -62,6 +62,7 @@ from chronotile.fleet.shares import ListedArray, bucket_of, may_share
 from chronotile.fleet.unchanged_arrays import NOTHING, Noted, is_unchanged, note
 from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import folder_times
+from chronotile.history.text_columns import TWIN
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
 
@@ -250,6 +251,8 @@ def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
 ROWS_IN_GROUP = 1 << 16
 FILE_BYTES = 32 << 20
 """A file that has grown to this size is put, and another begun."""
+_UNIQUE = frozenset({"name", "uuid", *MS, *(f"{name}{TWIN}" for name in MS)})
+"""Columns whose values rarely repeat: a dictionary of them costs time and space."""
 
 
 class BucketWriter:
@@ -281,6 +284,7 @@ class _OneTable:
         # Delta keeps the column of a partition in its log.
         fields = [field for field in TABLES[name] if field.name != BUCKET]
         self._schema = pa.schema(fields)
+        self._repeated = [one.name for one in fields if one.name not in _UNIQUE]
         self._plain: list[Piece] = []
         self._again: list[pa.Table] = []
         self._rows_waiting = 0
@@ -311,8 +315,9 @@ class _OneTable:
         new = dressed(self._name, new, self._run.name, self._run.started_ms)
         if self._file is None:
             self._buffer = io.BytesIO()
-            options = parquet_options(self._schema)
-            self._file = pq.ParquetWriter(self._buffer, self._schema, **options)
+            self._file = pq.ParquetWriter(
+                self._buffer, self._schema, compression="zstd", use_dictionary=self._repeated
+            )
         table = pa.concat_tables([*self._again, new])
         self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
         self._plain, self._again, self._rows_waiting = [], [], 0

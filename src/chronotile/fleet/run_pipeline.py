@@ -54,7 +54,6 @@ from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
     Limit,
     Summary,
-    Totals,
     UnreadArrays,
     check_limit,
     totals_of,
@@ -124,14 +123,10 @@ def run(
     try:
         done, versions = pipeline.read()
         changed = {name: n for name, n in versions.items() if n != snapshot.versions[name]}
-        # A run that died after its last commit has not told of it.
-        last = {} if changed else output.last_run()
-        totals = Totals.from_text(last["totals"]) if last.get("totals") else None
-        is_told = totals is not None and dict(last["versions"]).get(LAST) == versions[LAST]
         summary = Summary(
             out=job.out,
             run=run_.name,
-            totals=totals if totals and is_told else totals_of(output.rows),
+            totals=totals_of(output.rows),
             read=done.read,
             unchanged=done.unchanged,
             unreadable=done.unread_count,
@@ -141,9 +136,10 @@ def run(
             inventory_age_s=pipeline.inventory_age_s,
             versions=changed,
         )
-        if not is_told:
-            if not changed:
-                run_.check_not_overtaken()
+        if not changed:
+            run_.check_not_overtaken()
+        # A run that died after its last commit has not told of it.
+        if changed or dict(output.last_run().get("versions", ())).get(LAST) != versions[LAST]:
             run_.tell(summary, versions)
         maintained = pipeline.maintain(job.policy, done) if job.policy else Maintenance()
     except ChronotileError:

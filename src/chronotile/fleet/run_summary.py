@@ -12,7 +12,6 @@ age of `chronotile_run_end_timestamp_seconds`.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -57,23 +56,6 @@ class Totals:
     """(severity, code, how many), the most frequent first."""
     worst: tuple[tuple[int, str], ...] = ()
     """(requests of an engine's open, array), the most first."""
-
-    @classmethod
-    def from_text(cls, text: str) -> Totals | None:
-        """Make totals of their JSON; None if another version has made it.
-
-        >>> Totals.from_text(Totals(arrays=2, worst=((3, "a"),)).to_text()).worst
-        ((3, 'a'),)
-        """
-        document = json.loads(text)
-        if document.keys() != cls.__dataclass_fields__.keys():
-            return None
-        lists = {name: tuple(map(tuple, document[name])) for name in ("findings", "worst")}
-        return cls(**{**document, **lists})
-
-    def to_text(self) -> str:
-        """Give the totals as JSON."""
-        return json.dumps(asdict(self))
 
 
 _SUMMED = (
