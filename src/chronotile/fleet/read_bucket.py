@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
     from chronotile.fleet.read_share import OpenPlace
-    from chronotile.fleet.shares import BucketShare
+    from chronotile.fleet.shares import Share
     from chronotile.history.listing import Listing
     from chronotile.storage.store import Store
 
@@ -349,7 +349,7 @@ BRAKE = 8
 class Task:
     """The work of one task."""
 
-    share: BucketShare
+    share: Share
     options: Options
     run: Run
     older: OlderBucket | None = None

@@ -58,7 +58,7 @@ from chronotile.fleet.run_summary import (
     check_limit,
     totals_of,
 )
-from chronotile.fleet.shares import NO_BUCKET, BucketShare, bucket_of
+from chronotile.fleet.shares import NO_BUCKET, Share, bucket_of
 from chronotile.fleet.surviving_tasks import KILLED, Care, last_error, run_job
 
 if TYPE_CHECKING:
@@ -252,14 +252,14 @@ class _PipelineRun:
         for group in plan.groups:
             groups.setdefault(bucket_of(group, plan.buckets), []).append(group)
         for bucket in groups:
-            shares.setdefault(bucket, BucketShare(bucket=bucket))
+            shares.setdefault(bucket, Share(bucket=bucket))
         checked = job.checked.by_array() if job.checked else {}
         if self._snapshot.buckets is not None:
             # Arrays that only the last run knows can be in any bucket.
             filled = self._snapshot.filled
             for bucket in range(plan.buckets):
                 if bucket in filled or self._is_whole:
-                    shares.setdefault(bucket, BucketShare(bucket=bucket))
+                    shares.setdefault(bucket, Share(bucket=bucket))
         for share in shares.values():
             yield Task(
                 share=share,
@@ -285,7 +285,7 @@ class _PipelineRun:
         self._killers += [UnreadArrays(array, KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
         given_up = dict.fromkeys(arrays, KILLED)
-        share = BucketShare(bucket=task.share.bucket)
+        share = Share(bucket=task.share.bucket)
         return replace(task, share=share, given_up=given_up, problems=())
 
     def maintain(self, policy: Policy, done: Done) -> Maintenance:
