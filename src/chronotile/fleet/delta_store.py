@@ -23,7 +23,6 @@ TIMESTAMP.
 from __future__ import annotations
 
 import importlib
-import io
 import json
 import os
 import secrets
@@ -580,8 +579,3 @@ def _statistics(metadata: pq.FileMetaData) -> str:
             high[name] = max(one.max for one in bounds)
     statistics = {"minValues": low, "maxValues": high, "nullCount": nulls}
     return json.dumps({"numRecords": metadata.num_rows, **statistics})
-
-
-def read_file(store: Store, file: DataFile) -> pq.ParquetFile:
-    """Open one file of a table."""
-    return pq.ParquetFile(io.BytesIO(store.read(f"{file.table}/{file.path}")))

@@ -192,29 +192,19 @@ def _plan_by_inventory(
     def read(file: InventoryFile) -> pa.Table:
         return listing_rows(read_objects(inventory, file), inventory.bucket, below)
 
-    buckets = before or bucket_count(_estimated_arrays(spark, inventory, read, run))
+    buckets = before or bucket_count(_estimated_arrays(inventory, read))
     written = _write_plan(spark, inventory.files, read, buckets, run)
     return FleetPlan(buckets, written, sum(share.count for share in written), (), (), inventory)
 
 
-def _estimated_arrays(
-    spark: SparkSession,
-    inventory: Inventory,
-    read: Callable[[InventoryFile], pa.Table],
-    run: Run,
-) -> int:
-    """Estimate how many arrays an inventory names: a task counts those in its first file."""
-
-    def count(file: InventoryFile) -> int:
-        rows = read(file)
-        return count_arrays(rows.filter(rows["strong"]))
-
+def _estimated_arrays(inventory: Inventory, read: Callable[[InventoryFile], pa.Table]) -> int:
+    """Estimate how many arrays an inventory names, from those in its first file."""
     if not inventory.files:
         return 0
-    (counted,) = run_job(spark, count, inventory.files[:1], lambda *_: None, results_of(run))
+    rows = read(inventory.files[0])
     sizes = [file.size for file in inventory.files]
     share = sum(sizes) / sizes[0] if all(sizes) else len(sizes)
-    return int(counted * share)
+    return int(count_arrays(rows.filter(rows["strong"])) * share)
 
 
 def results_of(run: Run) -> Results:

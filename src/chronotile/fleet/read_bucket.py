@@ -46,7 +46,6 @@ from chronotile.fleet.delta_store import (
     DataFile,
     Run,
     dressed,
-    read_file,
     renamed,
     with_uri,
 )
@@ -101,7 +100,7 @@ class OlderBucket:
         for file in self.files:
             if file.table != name:
                 continue
-            opened = read_file(store, file)
+            opened = pq.ParquetFile(io.BytesIO(store.read(f"{file.table}/{file.path}")))
             for group in range(opened.num_row_groups):
                 table = with_columns_of_now(name, opened.read_row_group(group))
                 if not self.can_stay:
@@ -176,16 +175,15 @@ def hidden_below(
     """
     unread: dict[str, str] = {}
     for folder in folders:
-        if not folder.missing:
-            start = f"{folder.uri.rstrip('/')}/"
-            inside = [uri for uri in known if uri.startswith(start) and uri not in found]
-            unread |= dict.fromkeys(inside, unlisted_unread(folder, "").words)
+        start = f"{folder.uri.rstrip('/')}/"
+        inside = [uri for uri in known if uri.startswith(start) and uri not in found]
+        unread |= dict.fromkeys(inside, unlisted_words(folder))
     return unread
 
 
-def unlisted_unread(folder: Unlisted, array: str) -> UnreadArrays:
-    """Make an array, or the folder itself, unread as the folder cannot be listed."""
-    return UnreadArrays(array, f"{folder.uri} cannot be listed: {folder.message}")
+def unlisted_words(folder: Unlisted) -> str:
+    """Say why an array below a folder, or the folder itself, could not be read."""
+    return f"{folder.uri} cannot be listed: {folder.message}"
 
 
 def findings_on_unread(unread: Mapping[str, str], known: Mapping[str, str]) -> pa.Table:

@@ -47,7 +47,7 @@ from chronotile.fleet.read_bucket import (
     older_bucket,
     run_task,
     sum_of,
-    unlisted_unread,
+    unlisted_words,
 )
 from chronotile.fleet.read_share import folder_findings
 from chronotile.fleet.run_summary import (
@@ -122,6 +122,7 @@ def run(
     pipeline = _PipelineRun(spark, job, run_, snapshot, progress or (lambda *_: None))
     try:
         done, versions = pipeline.read()
+        inventory = pipeline.plan.inventory
         changed = {name: n for name, n in versions.items() if n != snapshot.versions[name]}
         summary = Summary(
             out=job.out,
@@ -133,7 +134,7 @@ def run(
             files_read=done.files_read,
             reads=done.reads,
             seconds=time.monotonic() - began,
-            inventory_age_s=pipeline.inventory_age_s,
+            inventory_age_s=inventory.age_s if inventory else None,
             versions=changed,
         )
         if not changed:
@@ -172,26 +173,26 @@ class _PipelineRun:
         self._progress = progress
         self._killers: list[UnreadArrays] = []
         """Arrays that kill every process that reads them."""
-        self._plan = FleetPlan(0, (), 0, ())
-
-    @property
-    def inventory_age_s(self) -> float | None:
-        """How old the inventory is that the arrays were found in."""
-        return self._plan.inventory.age_s if self._plan.inventory else None
+        self.plan = FleetPlan(0, (), 0, ())
 
     @property
     def _is_whole(self) -> bool:
         """Return True if nothing of the tables can stay as it is."""
         before = self._snapshot.buckets
-        return self._snapshot.is_torn or (before is not None and before != self._plan.buckets)
+        return self._snapshot.is_torn or (before is not None and before != self.plan.buckets)
+
+    @property
+    def _unlisted(self) -> tuple[Unlisted, ...]:
+        """The folders that are there, and could not be listed."""
+        return tuple(one for one in self.plan.problems if not one.missing)
 
     def read(self) -> tuple[Done, dict[str, int]]:
         """Read the fleet, wave by wave, and commit the tables; give the version of each."""
-        self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
+        look(0, 0)
         # Members of groups outside of the roots are read, and never changed.
         follow = self._job.policy is None
-        self._plan = plan_fleet(
+        self.plan = plan_fleet(
             self._spark,
             self._job.options,
             self._run,
@@ -205,12 +206,12 @@ class _PipelineRun:
         for tasks in self._waves():
             wave = _Wave(
                 run=self._run,
-                buckets=self._plan.buckets,
+                buckets=self.plan.buckets,
                 before=done,
                 files=files,
                 replaced=None if self._is_whole else replaced,
-                folders=tuple(p for p in self._plan.problems if not p.missing),
-                arrays=self._plan.arrays,
+                folders=self._unlisted,
+                arrays=self.plan.arrays,
                 limit=self._job.max_unreadable,
             )
             care = Care(split=_split, give_up=self._killed)
@@ -225,7 +226,7 @@ class _PipelineRun:
         """Write the findings on folders that could not be listed, or those of the check."""
         checked = self._job.checked
         if checked is None:
-            findings = folder_findings(self._plan.problems)
+            findings = folder_findings(self.plan.problems)
         else:
             findings = findings_table(checked.beside_arrays)
         writer = BucketWriter(self._run, NO_BUCKET)
@@ -245,37 +246,34 @@ class _PipelineRun:
         yield wave
 
     def _tasks(self) -> Iterator[Task]:
-        job, plan, output = self._job, self._plan, self._run.output
+        job, plan, output = self._job, self.plan, self._run.output
         inventory = plan.inventory
         shares = {share.bucket: share for share in plan.shares}
         groups: dict[int, list[str]] = {}
         for group in plan.groups:
             groups.setdefault(bucket_of(group, plan.buckets), []).append(group)
-        for bucket in groups:
-            shares.setdefault(bucket, Share(bucket=bucket))
         checked = job.checked.by_array() if job.checked else {}
+        buckets = {*shares, *groups}
         if self._snapshot.buckets is not None:
             # Arrays that only the last run knows can be in any bucket.
-            filled = self._snapshot.filled
-            for bucket in range(plan.buckets):
-                if bucket in filled or self._is_whole:
-                    shares.setdefault(bucket, Share(bucket=bucket))
-        for share in shares.values():
+            every = frozenset(range(plan.buckets))
+            buckets |= every if self._is_whole else every & self._snapshot.filled
+        for bucket in sorted(buckets):
             yield Task(
-                share=share,
+                share=shares.get(bucket, Share(bucket=bucket)),
                 options=job.options,
                 run=self._run,
-                older=older_bucket(output, self._snapshot, share.bucket, plan.buckets),
+                older=older_bucket(output, self._snapshot, bucket, plan.buckets),
                 since_last=job.since_last and not self._snapshot.is_torn,
-                groups=tuple(groups.get(share.bucket, ())),
-                problems=tuple(p for p in plan.problems if not p.missing),
+                groups=tuple(groups.get(bucket, ())),
+                problems=self._unlisted,
                 fresh_ms=inventory.created_ms if inventory and job.options.fresh else None,
                 fleet=plan.arrays,
                 limit=job.max_unreadable,
                 findings={
                     array: found
                     for array, found in checked.items()
-                    if bucket_of(array, plan.buckets) == share.bucket
+                    if bucket_of(array, plan.buckets) == bucket
                 },
             )
 
@@ -283,7 +281,7 @@ class _PipelineRun:
         """Give the task that repeats the rows of an array that kills the process that reads it."""
         arrays = [place.uri for place in task.share.places(task.run)]
         self._killers += [UnreadArrays(array, KILLED) for array in arrays]
-        check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
+        check_limit(self._job.out, self._killers, self.plan.arrays, self._job.max_unreadable)
         given_up = dict.fromkeys(arrays, KILLED)
         share = Share(bucket=task.share.bucket)
         return replace(task, share=share, given_up=given_up, problems=())
@@ -339,7 +337,7 @@ class _Wave:
         starts = tuple(one.array for one in done.unread)
         # A folder of which no array is known stands for itself.
         folders = [
-            unlisted_unread(folder, folder.uri)
+            UnreadArrays(folder.uri, unlisted_words(folder))
             for folder in self.folders
             if not any(array.startswith(f"{folder.uri.rstrip('/')}/") for array in starts)
         ]
