@@ -133,7 +133,9 @@ class ChronotileSource(DataSource):
 
     def schema(self) -> StructType:
         """Give the columns of the table that the options name."""
-        return from_arrow_schema(_columns(read_options(_without_state(self.options))))
+        # Spark asks for the schema before it says whether it reads once or streams.
+        given = {n: v for n, v in self.options.items() if n.lower() not in OF_STREAMS}
+        return from_arrow_schema(_columns(read_options(given)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the table once."""
@@ -227,9 +229,3 @@ class FilteredReader(TableReader):
         taken = [(one, understood(one, columns)) for one in filters]
         self.filters = [own for _, own in taken if own is not None]
         return [one for one, own in taken if own is None]
-
-
-def _without_state(options: object) -> dict[str, str]:
-    # Spark asks for the schema before it says whether it reads once or streams.
-    given: dict[str, str] = dict(options)  # type: ignore[call-overload]
-    return {n: v for n, v in given.items() if n.lower() not in OF_STREAMS}
