@@ -9,7 +9,7 @@ vain: with `since_last` the next one goes on. An array that cannot be read is no
 If more of them than the limit allows cannot be read, the run stops; else it repeats their rows from
 the last run that could read them, and marks them as stale.
 
-Nothing in the driver grows with the fleet: it knows buckets and their files (see `buckets`), and of
+Nothing in the driver grows with the fleet: it knows buckets and their files (see `shares`), and of
 arrays their number. The README says what a fleet costs, in requests and hours.
 """
 
@@ -56,6 +56,7 @@ from chronotile.fleet.run_summary import (
     Summary,
     UnreadArrays,
     check_limit,
+    read_limit,
     totals_of,
 )
 from chronotile.fleet.shares import NO_BUCKET, Share, bucket_of
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from chronotile.fleet.policy import Policy
 
 
-MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
+MOST_UNREADABLE = read_limit(str(UNREAD_MAX))
 """The largest limit: the driver holds no more names."""
 ARRAYS_IN_WAVE = 1 << 16
 """Arrays that are read before a commit: some minutes of work."""
