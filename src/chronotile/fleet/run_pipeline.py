@@ -138,10 +138,11 @@ def run(
             inventory_age_s=inventory.age_s if inventory else None,
             versions=changed,
         )
-        if not changed:
-            run_.check_not_overtaken()
         # A run that died after its last commit has not told of it.
-        if changed or dict(output.last_run().get("versions", ())).get(LAST) != versions[LAST]:
+        told = () if changed else output.last_run().get("versions", ())
+        if dict(told).get(LAST) != versions[LAST]:
+            if not changed:
+                run_.check_not_overtaken()
             run_.tell(summary, versions)
         maintained = pipeline.maintain(job.policy, done) if job.policy else Maintenance()
     except ChronotileError:

@@ -171,7 +171,10 @@ class Share:
 
     def places(self, run: Run | None = None) -> tuple[ListedArray, ...]:
         """Give the arrays, in order; those in a file need the run."""
-        data = run.store().read(self.file) if run and self.file else self.listings
+        data = self.listings
+        if self.file is not None:
+            assert run is not None
+            data = run.store().read(self.file)
         listed = listed_places(pa.ipc.open_stream(data)) if data else iter(())
         return tuple(islice(listed, self.start, self.start + self.count))
 
