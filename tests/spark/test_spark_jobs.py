@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from support.servers import FaultProxy, S3Server
 
-    from chronotile.fleet.shares import BucketShare
+    from chronotile.fleet.shares import Share
 
 
 CORPUS = next(iter(CASES.values())).array.parents[1]
@@ -673,7 +673,7 @@ def test_tasks_go_on_where_the_driver_stops_looking(
     spark: SparkSession, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet_plan, "IN_DRIVER", 3)
-    shares: list[BucketShare] = []
+    shares: list[Share] = []
 
     def planned(*given: Any, **more: Any) -> fleet_plan.FleetPlan:
         plan = fleet_plan.plan_fleet(*given, **more)

@@ -6,18 +6,18 @@ files, `usage` lists the array, `fragments` reads footers if asked; the others r
 Timestamps are `bigint`; a larger one, which no clock reaches, becomes the largest `bigint`. Beside
 each column of ms stands a twin of Spark's type TIMESTAMP.
 
-Rows of many arrays are gathered into one table: a call of Arrow takes its time even for one row,
-and a fleet has many arrays of few rows, so each column is made once for all of them.
+A call of Arrow takes its time even for one row, and a fleet has many arrays of few rows: so rows
+that are made one by one are put into columns once for many arrays.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, partial
+from itertools import chain, groupby
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -57,69 +57,26 @@ LAST = (1 << 63) - 1
 """The largest `bigint`."""
 
 
-class Rows(NamedTuple):
-    """Some rows of a table, the name of the array among them."""
-
-    rows: list[dict[str, Any]]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-class Columns(NamedTuple):
-    """Columns of the rows of one array, in any order; those that are not there are null."""
-
-    array: str
-    table: pa.Table
-    """Without the name of the array; its times are unsigned."""
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-
-Piece: TypeAlias = Rows | Columns | pa.Table
-"""Some rows of a table, as they are at hand; a `Table` has its columns already."""
+Piece: TypeAlias = "list[dict[str, Any]] | pa.Table"
+"""Some rows of a table, one by one or in columns."""
 
 
 def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
-    """Put the rows of all pieces into one table; its first column is the array.
+    """Put the rows of all pieces into one table.
 
     >>> schema = pa.schema([("array", pa.string()), ("t1", pa.int64())])
-    >>> own = pa.table({"t1": pa.array([7, 2**64 - 1], pa.uint64())})
-    >>> gathered(schema, [Rows([{"array": "a", "t1": 5}]), Columns("b", own)]).to_pylist()[1:]
-    [{'array': 'b', 't1': 7}, {'array': 'b', 't1': 9223372036854775807}]
+    >>> own = pa.table({"array": ["b"], "t1": [7]}, schema=schema)
+    >>> gathered(schema, [[{"array": "a", "t1": 5}], own]).to_pylist()
+    [{'array': 'a', 't1': 5}, {'array': 'b', 't1': 7}]
     """
-    tables = [_made(schema, list(alike)) for _, alike in groupby(pieces, _shape)]
-    if len(tables) == 1:
-        return tables[0]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def _shape(piece: Piece) -> tuple[type, tuple[str, ...]]:
-    """Tell what neighbours have in common that are put together."""
-    return type(piece), tuple(piece.table.column_names) if isinstance(piece, Columns) else ()
-
-
-def _made(schema: pa.Schema, alike: Sequence[Piece]) -> pa.Table:
-    """One table of pieces of one shape."""
-    if columns := [piece for piece in alike if isinstance(piece, Columns)]:
-        return _of_columns(schema, columns)
-    if isinstance(alike[0], pa.Table):
-        return pa.concat_tables(alike)
-    rows = [row for piece in alike if isinstance(piece, Rows) for row in piece.rows]
-    # A column takes its time even without a row.
-    return pa.Table.from_pylist(rows, schema=schema) if rows else schema.empty_table()
-
-
-def _of_columns(schema: pa.Schema, alike: Sequence[Columns]) -> pa.Table:
-    own = pa.concat_tables([piece.table for piece in alike])
-    arrays = [pa.repeat(piece.array, len(piece)) for piece in alike]
-    there = frozenset(own.column_names)
-    columns = [
-        _bigints(own[one.name]) if one.name in there else pa.nulls(len(own), one.type)
-        for one in list(schema)[1:]
-    ]
-    return pa.table([pa.chunked_array(arrays, pa.string()), *columns], schema=schema)
+    tables = [schema.empty_table()]
+    for is_table, alike in groupby(pieces, lambda piece: isinstance(piece, pa.Table)):
+        if is_table:
+            tables += alike
+        # A column takes its time even without a row.
+        elif rows := [*chain.from_iterable(alike)]:
+            tables.append(pa.Table.from_pylist(rows, schema=schema))
+    return pa.concat_tables(tables)
 
 
 def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -203,8 +160,7 @@ _TYPES = {
     "string": pa.string(),
     "bigint": pa.int64(),
     "boolean": pa.bool_(),
-    "double": pa.float64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": TIMESTAMP,
     "array<string>": pa.list_(pa.string()),
 }
 
@@ -274,16 +230,16 @@ TABLES: dict[str, pa.Schema] = {
 """Those tables, and what only a reader of the data source gets: `usage` lists every file, so the
 pipeline does not write it; `members` has a row a member of each group."""
 
-ROW_TABLES: dict[str, pa.Schema] = {
+READABLE: dict[str, pa.Schema] = {
+    **TABLES,
     "changes": columns(
         "array string, change string, commit string, t bigint, t_time timestamp, key string, "
         "row string"
     ),
 }
-"""What `change_table` reads with the engine: a row each row that a commit changed. `key` and `row`
-are JSON, as arrays differ in their fields; `change_columns` has the columns of one array."""
-READABLE: dict[str, pa.Schema] = {**TABLES, **ROW_TABLES}
-"""All that the data source reads."""
+"""All that the data source reads; `change_table` reads `changes` with the engine: a row each row
+that a commit changed. There `key` and `row` are JSON, as arrays differ in their fields;
+`change_columns` has the columns of one array."""
 
 WINDOWED = ("commits", "conditions", "fragments", "changes")
 """The tables whose rows have a time, so that a window can choose among them."""
@@ -345,12 +301,17 @@ class ArrayTables:
             found = find_problems(log.history, log.rules, store, deep=deep)
         return CappedFindings(log.array, found, self.max_findings)
 
-    def _in_window(self, table: pa.Table) -> Columns:
-        """Give the rows that touch the window."""
+    def _in_window(self, name: str, table: pa.Table) -> pa.Table:
+        """Give the rows that touch the window, with the columns of a table of `TABLES`."""
         if self.start > 0 or self.end < MAX_TIMESTAMP:
             t1, t2 = table["t1"].to_numpy(), table["t2"].to_numpy()
             table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
-        return Columns(self.log.array, table)
+        there, count = frozenset(table.column_names), len(table)
+        columns = [
+            _bigints(table[one.name]) if one.name in there else pa.nulls(count, one.type)
+            for one in list(TABLES[name])[1:]
+        ]
+        return pa.table([pa.repeat(self.log.array, count), *columns], schema=TABLES[name])
 
     def _arrays(self) -> list[Piece]:
         history = self.log.history
@@ -374,7 +335,7 @@ class ArrayTables:
             **cost_columns(history, self.engine_open),
             **severity_columns(self.findings),
         }
-        return [Rows([row])]
+        return [[row]]
 
     def _sizes(self) -> dict[str, int]:
         """Give the columns of `arrays` that tell of sizes."""
@@ -395,7 +356,7 @@ class ArrayTables:
     def _commits(self) -> Iterator[Piece]:
         table = self.log.history.table
         for first in range(0, len(table), BATCH_ROWS):
-            yield self._in_window(commit_rows(table, first, first + BATCH_ROWS))
+            yield self._in_window("commits", commit_rows(table, first, first + BATCH_ROWS))
 
     def _conditions(self) -> list[Piece]:
         commits = [commit for commit, _ in tile_commits(self.log.rules, MAX_TIMESTAMP)]
@@ -405,14 +366,14 @@ class ArrayTables:
             for commit in commits
             if overlaps(commit.t1, commit.t2, self.start, self.end)
         ]
-        return [Rows(rows)]
+        return [rows]
 
     def _fragments(self) -> Iterable[Piece]:
-        batches = lifeline_batches(self.log.rules, BATCH_ROWS)
+        batches: Iterable[pa.Table] = lifeline_batches(self.log.rules, BATCH_ROWS)
         if self.cells:
             facts = self.log.fragments()
-            return (self._in_window(_with_facts(lines, facts)) for lines in batches)
-        return map(self._in_window, batches)
+            batches = (_with_facts(lines, facts) for lines in batches)
+        return map(partial(self._in_window, "fragments"), batches)
 
     def _usage(self) -> list[Piece]:
         usage = self.log.usage()
@@ -457,14 +418,12 @@ def condition_row(commit: Delete) -> dict[str, Any]:
 
 def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
     """Give findings as a table."""
-    return gathered(SCHEMAS["findings"], [findings_rows(findings)])
+    return pa.Table.from_pylist(findings_rows(findings), schema=SCHEMAS["findings"])
 
 
-def findings_rows(findings: tuple[Finding, ...]) -> Rows:
+def findings_rows(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
     """Give findings as rows of a table."""
-    return Rows(
-        [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
-    )
+    return [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
 
 
 def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

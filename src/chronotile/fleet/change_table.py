@@ -19,26 +19,24 @@ import pyarrow as pa
 
 from chronotile.check.findings import error_words
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, ReadError
-from chronotile.fleet.array_tables import LAST, ROW_TABLES, timestamps
+from chronotile.fleet.array_tables import LAST, READABLE, timestamps
 from chronotile.fleet.read_share import window_of
 from chronotile.fleet.shares import packed
-from chronotile.history.read_history import read_history
-from chronotile.log import Log
 from chronotile.rows.commit_changes import commit_changes, row_events
 from chronotile.rows.diff import with_heads
 from chronotile.rows.engine import require_engine
 from chronotile.rows.snapshot import last_time, schema_in_force
 from chronotile.show.row_formats import plain_rows
-from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from chronotile.fleet.options import Options
     from chronotile.format.schema import Schema
+    from chronotile.log import Log
 
 
-_HEAD = [(field.name, field.type) for field in ROW_TABLES["changes"]][:-2]
+_HEAD = [(field.name, field.type) for field in READABLE["changes"]][:-2]
 """The columns before the fields: all but the two of JSON."""
 _WIDER = {
     pa.uint8(): pa.int16(),
@@ -121,7 +119,7 @@ def change_shares(arrays: Iterable[str], options: Options) -> Iterator[ChangeSha
     """Divide the events of arrays, in order; a task reads those of one array only."""
     for array in arrays:
         try:
-            log = open_array_with_labels(array, options)
+            log = options.open_array(array)
             names = [event.name for event in row_events(log, *window_of(log, options))]
         except BadTimeError:
             raise
@@ -131,15 +129,9 @@ def change_shares(arrays: Iterable[str], options: Options) -> Iterator[ChangeSha
         yield from (ChangeShare(array, group) for group in packed(names, EVENTS_IN_SHARE))
 
 
-def open_array_with_labels(array: str, options: Options) -> Log:
-    """Give the log of an array, with the labels of its enumerations."""
-    store = open_store(array, options.storage_options)
-    return Log(read_history(store, key=options.read_key(), labels=True), store)
-
-
 def read_changes(share: ChangeShare, options: Options) -> Iterator[pa.Table]:
     """Give the rows of one task."""
-    log = open_array_with_labels(share.array, options)
+    log = options.open_array(share.array)
     yield from changes_of(log, share.names, options.row_columns)
 
 
@@ -171,7 +163,7 @@ def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
     rows = plain_rows(cells)
     keys = [{name: row[name] for name in names[: len(schema.dimensions)]} for row in rows]
     text = {"key": [*map(json.dumps, keys)], "row": [*map(json.dumps, rows)]}
-    return pa.table({**_heads(array, batch), **text}, schema=ROW_TABLES["changes"])
+    return pa.table({**_heads(array, batch), **text}, schema=READABLE["changes"])
 
 
 def schema_of_changes(options: Options) -> pa.Schema:
@@ -181,12 +173,12 @@ def schema_of_changes(options: Options) -> pa.Schema:
         ChronotileError: Columns are asked for, and the root is not one array.
     """
     if options.rows == "json":
-        return ROW_TABLES["changes"]
+        return READABLE["changes"]
     if len(options.roots) != 1:
         found = f"{len(options.roots)} roots" if options.roots else "a table of arrays"
         raise ChronotileError("option 'rows'", f"expected one array with columns, found {found}")
     try:
-        log = open_array_with_labels(options.roots[0], options)
+        log = options.open_array(options.roots[0])
     except ArrayNotFoundError as error:
         problem = f"expected one array with columns, found none at {options.roots[0]}"
         raise ChronotileError("option 'rows'", problem) from error

@@ -147,27 +147,22 @@ def check_fleet(
     findings += map(unlisted, fleet.problems)
     checked = FleetCheck(fleet.uris, tuple(findings), fleet.problems, looked_at)
     if out is not None and fleet.uris:
+        from chronotile.fleet.run_pipeline import Job, run
+        from chronotile.fleet.run_summary import read_limit
+
         reach: Reach = "log" if log_only else "deep" if deep else "fragments"
         storage = tuple(sorted((storage_options or {}).items()))
         places = (*fleet.uris, *fleet.groups)
         options = Options(roots=places, check=reach, sizes=True, key=key, storage=storage)
-        _write_tables(checked, os.fspath(out), options)
+        job = Job(
+            options=options,
+            out=find_place(out).uri,
+            out_storage=dict(storage) if "://" in os.fspath(out) else {},
+            checked=checked,
+            max_unreadable=read_limit("100%"),
+        )
+        run(None, job)
     return checked
-
-
-def _write_tables(checked: FleetCheck, out: str, options: Options) -> None:
-    """Write the tables of the arrays that were checked."""
-    from chronotile.fleet.run_pipeline import Job, run
-    from chronotile.fleet.run_summary import read_limit
-
-    job = Job(
-        options=options,
-        out=find_place(out).uri,
-        out_storage=dict(options.storage) if "://" in out else {},
-        checked=checked,
-        max_unreadable=read_limit("100%"),
-    )
-    run(None, job)
 
 
 def _find(roots: Roots, find: Callable[..., Fleet]) -> Fleet:

@@ -133,7 +133,9 @@ class ChronotileSource(DataSource):
 
     def schema(self) -> StructType:
         """Give the columns of the table that the options name."""
-        return from_arrow_schema(_columns(read_options(_without_state(self.options))))
+        # Spark asks for the schema before it says whether it reads once or streams.
+        given = {n: v for n, v in self.options.items() if n.lower() not in OF_STREAMS}
+        return from_arrow_schema(_columns(read_options(given)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read the table once."""
@@ -172,7 +174,7 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each share; Spark wants one, even if there is nothing to read."""
-        return [InputPartition(one) for one in self._shares() or shares(unlisted_rows(()))]
+        return [InputPartition(one) for one in self._shares() or [Share()]]
 
     def _shares(self) -> Sequence[Share | ChangeShare]:
         """Divide the arrays that can have rows, or of `members` the groups.
@@ -188,7 +190,7 @@ class TableReader(DataSourceReader):
             objects = (read_objects(inventory, file) for file in inventory.files)
             rows = whole_arrays([listing_rows(one, inventory.bucket, below) for one in objects])
             fresh_ms = inventory.created_ms if options.fresh else None
-            return shares(self._keep(rows, ("array",)), (), fresh_ms)
+            return shares(self._keep(rows, ("array",)), fresh_ms=fresh_ms)
         found = find_all(options, flat=options.table in SCHEMAS)
         for problem in found.problems:
             _log.warning("no rows below %s: %s", problem.uri, problem.message)
@@ -197,7 +199,8 @@ class TableReader(DataSourceReader):
         rows = self._keep(found.rows, ("array",))
         if options.table == "changes":
             return [*change_shares(rows["array"].unique().to_pylist(), options)]
-        return shares(rows, found.problems)
+        told = (Share(problems=found.problems),) if found.problems else ()
+        return [*shares(rows), *told]
 
     def _keep(self, rows: pa.Table, columns: Collection[str] = tuple(_FILTERED)) -> pa.Table:
         """Give the rows that satisfy the filters on some columns."""
@@ -226,9 +229,3 @@ class FilteredReader(TableReader):
         taken = [(one, understood(one, columns)) for one in filters]
         self.filters = [own for _, own in taken if own is not None]
         return [one for one, own in taken if own is None]
-
-
-def _without_state(options: object) -> dict[str, str]:
-    # Spark asks for the schema before it says whether it reads once or streams.
-    given: dict[str, str] = dict(options)  # type: ignore[call-overload]
-    return {n: v for n, v in given.items() if n.lower() not in OF_STREAMS}

@@ -23,12 +23,11 @@ TIMESTAMP.
 from __future__ import annotations
 
 import importlib
-import io
 import json
 import os
 import secrets
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -99,7 +98,7 @@ RUN_HISTORY = pa.schema(
     ]
 )
 """Of `run_history`: a row for each complete run that has changed a table, with the version of each
-table, and all totals as JSON, for later runs that change nothing."""
+table, and all totals as JSON."""
 
 
 def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
@@ -134,13 +133,6 @@ _APP_COMPLETE = "chronotile.complete"
 ABANDONED_MS = 24 * 3600 * 1000
 """What a run that started this long ago has left in `_chronotile` is of no use."""
 
-_UNIQUE = frozenset(
-    {"name", "uuid", "t1", "t2", "visible_from", "t1_time", "t2_time", "visible_from_time"}
-)
-"""Columns whose values rarely repeat: a dictionary of them costs time and space."""
-_LENGTHS_APART = frozenset({"uuid"})
-"""Texts of one length without a common beginning: they take less time and space without the length
-before each. Names, which begin alike, do not."""
 _WITH_STATISTICS = ("uri", "code", "severity", "kind", "t1", "t2", "last_timestamp", "run_id")
 """Columns whose least and greatest values a commit tells, so that readers can pass over files."""
 
@@ -448,7 +440,7 @@ class Run:
             row[f"{severity}s"] = row.get(f"{severity}s", 0) + count
         row = dict.fromkeys(("errors", "warnings", "infos"), 0) | row
         row |= {"run_id": self.name, "versions": [*versions.items()]}
-        row["totals"] = summary.totals.to_text()
+        row["totals"] = json.dumps(asdict(summary.totals))
         row["run_at"] = pa.scalar(self.started_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()
         table = pa.Table.from_pylist([row], schema=RUN_HISTORY)
         with one_error(self.store().uri_of(HISTORY)):
@@ -567,20 +559,6 @@ def _files(table: str, delta: DeltaTable) -> Iterator[DataFile]:
         yield DataFile(table, path, size, int(bucket))
 
 
-def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """Tell how every file of a table is written."""
-    repeated = [column for column in schema.names if column not in _UNIQUE]
-    # Times rise by small steps; as such, they are written in half of the time.
-    encodings = {
-        column: "DELTA_BINARY_PACKED"
-        for column in schema.names
-        if column in _UNIQUE and not pa.types.is_string(schema.field(column).type)
-    }
-    encodings |= dict.fromkeys(_LENGTHS_APART & {*schema.names}, "DELTA_LENGTH_BYTE_ARRAY")
-    options = {"compression": "zstd", "use_dictionary": repeated}
-    return {**options, "column_encoding": encodings} if encodings else options
-
-
 def _statistics(metadata: pq.FileMetaData) -> str:
     """Give the rows of a file, and the range of some columns, as Delta writes them."""
     low: dict[str, Any] = {}
@@ -601,8 +579,3 @@ def _statistics(metadata: pq.FileMetaData) -> str:
             high[name] = max(one.max for one in bounds)
     statistics = {"minValues": low, "maxValues": high, "nullCount": nulls}
     return json.dumps({"numRecords": metadata.num_rows, **statistics})
-
-
-def read_file(store: Store, file: DataFile) -> pq.ParquetFile:
-    """Open one file of a table."""
-    return pq.ParquetFile(io.BytesIO(store.read(f"{file.table}/{file.path}")))

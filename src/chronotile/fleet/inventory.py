@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_plus
@@ -42,7 +43,7 @@ from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 
 OBJECTS = pa.schema(
@@ -172,7 +173,7 @@ def read_objects(inventory: Inventory, file: InventoryFile) -> pa.Table:
     except (pa.ArrowInvalid, OSError) as cause:
         problem = f"expected {inventory.format}, found what cannot be read: {cause}"
         raise StorageError(file.uri, problem) from None
-    found = {_plain(name): name for name in table.column_names}
+    found = {re.sub("[_-]", "", name.lower()): name for name in table.column_names}
     columns: dict[str, pa.ChunkedArray | None] = {}
     for column, name in _COLUMNS.items():
         columns[column] = table[found[name]] if name in found else None
@@ -180,10 +181,6 @@ def read_objects(inventory: Inventory, file: InventoryFile) -> pa.Table:
         problem = f"expected a column of keys, found {', '.join(table.column_names)}"
         raise ChronotileError(file.uri, problem)
     return _objects(columns, len(table), inventory)
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "").replace("-", "")
 
 
 def _read(data: bytes, inventory: Inventory) -> pa.Table:
@@ -294,7 +291,7 @@ def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> p
     objects = objects.combine_chunks()
     parts = pc.extract_regex(objects["key"].combine_chunks(), _KEY)
     inside = pc.is_valid(parts)
-    arrays = _inside(objects.filter(inside), *_split(parts.filter(inside)))
+    arrays = _inside(objects.filter(inside), parts.filter(inside))
     plain = objects.filter(pc.invert(inside))
     tops = {prefix for prefix in prefixes if prefix}
     rows = [arrays, _plain_files(plain), _folders(arrays, plain, tops)]
@@ -305,13 +302,9 @@ def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> p
     return table.set_column(0, NAMES.field("array"), uris)
 
 
-def _split(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    root = pc.struct_field(parts, "root")
-    return pc.fill_null(root, ""), pc.struct_field(parts, "path")
-
-
-def _inside(objects: pa.Table, root: pa.Array, path: pa.Array) -> pa.Table:
+def _inside(objects: pa.Table, parts: pa.Array) -> pa.Table:
     """Give the rows of objects that lie in a folder of an array, or in the place of one."""
+    path = pc.struct_field(parts, "path")
     # RE2 takes the first alternative that fits, which is the enumeration's.
     folder = pc.replace_substring_regex(path, _DEEPER, r"\1/")
     is_enumeration = pc.and_(
@@ -320,18 +313,14 @@ def _inside(objects: pa.Table, root: pa.Array, path: pa.Array) -> pa.Table:
     deep = pc.and_(pc.not_equal(folder, path), pc.invert(is_enumeration))
     return pa.table(
         [
-            root,
+            pc.fill_null(pc.struct_field(parts, "root"), ""),
             pc.if_else(deep, folder, path),
             objects["size"],
-            *(_unless(deep, objects[name]) for name in ("modified_ms", "etag")),
+            *(pc.if_else(deep, None, objects[name]) for name in ("modified_ms", "etag")),
             pc.match_substring_regex(path, _STRONG),
         ],
         schema=NAMES,
     )
-
-
-def _unless(mask: pa.Array, column: pa.ChunkedArray) -> pa.Array:
-    return pc.if_else(mask, pa.scalar(None, column.type), column.combine_chunks())
 
 
 def _plain_files(objects: pa.Table) -> pa.Table:
@@ -372,13 +361,12 @@ def _folders(arrays: pa.Table, plain: pa.Table, tops: set[str]) -> pa.Table:
 def _nested(table: pa.Table) -> list[str]:
     """Arrays that lie inside another one."""
     strong = frozenset(table.filter(table["strong"])["array"].unique().to_pylist())
-    return [array for array in strong if any(above in strong for above in _above(array))]
-
-
-def _above(folder: str) -> Iterator[str]:
-    while folder:
-        folder = folder.rpartition("/")[0]
-        yield folder
+    parts = {array: array.split("/") for array in strong if array}
+    return [
+        array
+        for array, names in parts.items()
+        if any("/".join(names[:n]) in strong for n in range(len(names)))
+    ]
 
 
 def _deduplicated(table: pa.Table) -> pa.Table:

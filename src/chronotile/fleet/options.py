@@ -6,7 +6,6 @@ makes no sense, is an error before anything is read. Reads no file but those of 
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from chronotile.check.findings import MOST, Reach
-from chronotile.errors import BadTimeError, ChronotileError
+from chronotile.errors import BadTimeError, ChronotileError, did_you_mean
 from chronotile.fleet.array_tables import LAST, READABLE, SCHEMAS, STREAMED, WINDOWED
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import is_name
@@ -108,8 +107,13 @@ class Options:
         return dict(self.storage)
 
     def open_log(self, store: Store) -> Log:
-        """Read the log of an array."""
-        return Log(read_history(store, key=self.read_key()), store)
+        """Read the log of an array, with the labels of enumerations if rows are read too."""
+        labels = self.table == "changes"
+        return Log(read_history(store, key=self.read_key(), labels=labels), store)
+
+    def open_array(self, uri: str) -> Log:
+        """Read the log of an array at a place."""
+        return self.open_log(open_store(uri, self.storage_options))
 
     def asked(self, version: str) -> str:
         """Tell, as JSON, what the rows of an array depend on."""
@@ -315,8 +319,8 @@ def _key_in(place: str, storage: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _unknown(name: str) -> ChronotileError:
-    near = difflib.get_close_matches(name, [*KNOWN, STORAGE], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f": {', '.join(KNOWN)}, {STORAGE}*"
+    hint = did_you_mean(repr(name), map(repr, [*KNOWN, STORAGE]))
+    hint = hint or f": {', '.join(KNOWN)}, {STORAGE}*"
     return _wrong(name, f"expected a known option{hint}")
 
 

@@ -30,10 +30,11 @@ from chronotile.fleet.inventory import (
     whole_arrays,
 )
 from chronotile.fleet.shares import (
-    BucketShare,
+    Share,
     bucket_count,
     by_bucket,
     count_arrays,
+    shares,
     to_stream,
 )
 from chronotile.fleet.surviving_tasks import Results, run_job
@@ -73,7 +74,7 @@ class FleetPlan(NamedTuple):
     """Everything that the driver knows of a fleet."""
 
     buckets: int
-    shares: tuple[BucketShare, ...]
+    shares: tuple[Share, ...]
     arrays: int
     problems: tuple[Unlisted, ...]
     groups: tuple[str, ...] = ()
@@ -147,11 +148,7 @@ def plan_fleet(
     found = search_wide(fleet, options, follow=follow)
     arrays = count_arrays(found.rows)
     buckets = bucket_count(arrays, before)
-    shares = [
-        BucketShare(bucket=bucket, listings=to_stream(own), count=count_arrays(own))
-        for bucket, own in by_bucket(found.rows, buckets)
-    ]
-    return FleetPlan(buckets, tuple(shares), arrays, found.problems, found.groups)
+    return FleetPlan(buckets, shares(found.rows, buckets), arrays, found.problems, found.groups)
 
 
 def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
@@ -195,29 +192,19 @@ def _plan_by_inventory(
     def read(file: InventoryFile) -> pa.Table:
         return listing_rows(read_objects(inventory, file), inventory.bucket, below)
 
-    buckets = before or bucket_count(_estimated_arrays(spark, inventory, read, run))
-    shares = _write_plan(spark, inventory.files, read, buckets, run)
-    return FleetPlan(buckets, shares, sum(share.count for share in shares), (), (), inventory)
+    buckets = before or bucket_count(_estimated_arrays(inventory, read))
+    written = _write_plan(spark, inventory.files, read, buckets, run)
+    return FleetPlan(buckets, written, sum(share.count for share in written), (), (), inventory)
 
 
-def _estimated_arrays(
-    spark: SparkSession,
-    inventory: Inventory,
-    read: Callable[[InventoryFile], pa.Table],
-    run: Run,
-) -> int:
-    """Estimate how many arrays an inventory names: a task counts those in its first file."""
-
-    def count(file: InventoryFile) -> int:
-        rows = read(file)
-        return count_arrays(rows.filter(rows["strong"]))
-
+def _estimated_arrays(inventory: Inventory, read: Callable[[InventoryFile], pa.Table]) -> int:
+    """Estimate how many arrays an inventory names, from those in its first file."""
     if not inventory.files:
         return 0
-    (counted,) = run_job(spark, count, inventory.files[:1], lambda *_: None, results_of(run))
+    rows = read(inventory.files[0])
     sizes = [file.size for file in inventory.files]
     share = sum(sizes) / sizes[0] if all(sizes) else len(sizes)
-    return int(counted * share)
+    return int(count_arrays(rows.filter(rows["strong"])) * share)
 
 
 def results_of(run: Run) -> Results:
@@ -250,11 +237,11 @@ def _plan_by_tasks(
     def read(file: str) -> pa.Table:
         return pa.ipc.open_stream(run.store().read(file)).read_all()
 
-    shares = _write_plan(spark, files, read, buckets, run)
+    written = _write_plan(spark, files, read, buckets, run)
     # An array that two tasks met was counted twice.
-    arrays = sum(share.count for share in shares)
+    arrays = sum(share.count for share in written)
     all_problems = tuple(sorted({*problems, *top.problems}))
-    return FleetPlan(buckets, shares, arrays, all_problems, tuple(sorted(met)))
+    return FleetPlan(buckets, written, arrays, all_problems, tuple(sorted(met)))
 
 
 def _search(
@@ -287,7 +274,7 @@ def _write_plan(
     read: Callable[[T], pa.Table],
     buckets: int,
     run: Run,
-) -> tuple[BucketShare, ...]:
+) -> tuple[Share, ...]:
     """Bring the rows of each bucket together, and leave them in a file for each.
 
     Args:
@@ -320,7 +307,7 @@ def _write_plan(
     sorted_rows = rows.repartition(count, "bundle").sortWithinPartitions("bundle")
     parts = sink(sorted_rows, write, list, run.store(), f"{run.folder}/plan.json")
     written = sorted(chain.from_iterable(parts))
-    return tuple(BucketShare(bucket=b, file=f, count=n) for b, f, n in written)
+    return tuple(Share(bucket=b, file=f, count=n) for b, f, n in written)
 
 
 def _write_file(run: Run, start: str, table: pa.Table) -> str:

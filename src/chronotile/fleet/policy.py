@@ -34,7 +34,6 @@ any number of parts; a pattern that is neither a URI nor an absolute path matche
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -44,7 +43,7 @@ from chronotile.change.consolidate import Mode as ConsolidateMode
 from chronotile.change.orphan_fragments import HOURS_24
 from chronotile.change.vacuum import Mode as VacuumMode
 from chronotile.check.debt import TARGET_BYTES
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, did_you_mean
 from chronotile.format.documents import read_toml
 from chronotile.format.timestamps import duration_ms
 from chronotile.storage.place import find_place
@@ -294,11 +293,9 @@ class _Table:
         """Refuses a key that was not asked for: it may be a limit, misspelt."""
         for name in self._document:
             if name not in self._asked:
-                near = difflib.get_close_matches(name, self._asked, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ChronotileError(
-                    self._where, f"expected a known key, found {name[:60]!r}{hint}"
-                )
+                hint = did_you_mean(repr(name), map(repr, self._asked))
+                problem = f"expected a known key, found {name[:60]!r}{hint}"
+                raise ChronotileError(self._where, problem)
 
     def _wrong(self, name: str, problem: str) -> ChronotileError:
         return ChronotileError(f"{self._where}: {name}", problem)

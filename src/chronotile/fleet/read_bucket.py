@@ -30,8 +30,8 @@ from chronotile.change.operations import list_operations
 from chronotile.check.findings import UNREADABLE, error_words, finding, may_pass
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.fleet.array_tables import (
+    MS,
     SCHEMAS,
-    Rows,
     findings_rows,
     findings_table,
     gathered,
@@ -46,8 +46,6 @@ from chronotile.fleet.delta_store import (
     DataFile,
     Run,
     dressed,
-    parquet_options,
-    read_file,
     renamed,
     with_uri,
 )
@@ -63,6 +61,7 @@ from chronotile.fleet.shares import ListedArray, bucket_of, may_share
 from chronotile.fleet.unchanged_arrays import NOTHING, Noted, is_unchanged, note
 from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import folder_times
+from chronotile.history.text_columns import TWIN
 from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
 
@@ -75,7 +74,7 @@ if TYPE_CHECKING:
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
     from chronotile.fleet.read_share import OpenPlace
-    from chronotile.fleet.shares import BucketShare
+    from chronotile.fleet.shares import Share
     from chronotile.history.listing import Listing
     from chronotile.storage.store import Store
 
@@ -101,7 +100,7 @@ class OlderBucket:
         for file in self.files:
             if file.table != name:
                 continue
-            opened = read_file(store, file)
+            opened = pq.ParquetFile(io.BytesIO(store.read(f"{file.table}/{file.path}")))
             for group in range(opened.num_row_groups):
                 table = with_columns_of_now(name, opened.read_row_group(group))
                 if not self.can_stay:
@@ -176,16 +175,15 @@ def hidden_below(
     """
     unread: dict[str, str] = {}
     for folder in folders:
-        if not folder.missing:
-            start = f"{folder.uri.rstrip('/')}/"
-            inside = [uri for uri in known if uri.startswith(start) and uri not in found]
-            unread |= dict.fromkeys(inside, unlisted_unread(folder, "").words)
+        start = f"{folder.uri.rstrip('/')}/"
+        inside = [uri for uri in known if uri.startswith(start) and uri not in found]
+        unread |= dict.fromkeys(inside, unlisted_words(folder))
     return unread
 
 
-def unlisted_unread(folder: Unlisted, array: str) -> UnreadArrays:
-    """Make an array, or the folder itself, unread as the folder cannot be listed."""
-    return UnreadArrays(array, f"{folder.uri} cannot be listed: {folder.message}")
+def unlisted_words(folder: Unlisted) -> str:
+    """Say why an array below a folder, or the folder itself, could not be read."""
+    return f"{folder.uri} cannot be listed: {folder.message}"
 
 
 def findings_on_unread(unread: Mapping[str, str], known: Mapping[str, str]) -> pa.Table:
@@ -251,6 +249,8 @@ def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
 ROWS_IN_GROUP = 1 << 16
 FILE_BYTES = 32 << 20
 """A file that has grown to this size is put, and another begun."""
+_UNIQUE = frozenset({"name", "uuid", *MS, *(f"{name}{TWIN}" for name in MS)})
+"""Columns whose values rarely repeat: a dictionary of them costs time and space."""
 
 
 class BucketWriter:
@@ -282,6 +282,7 @@ class _OneTable:
         # Delta keeps the column of a partition in its log.
         fields = [field for field in TABLES[name] if field.name != BUCKET]
         self._schema = pa.schema(fields)
+        self._repeated = [one.name for one in fields if one.name not in _UNIQUE]
         self._plain: list[Piece] = []
         self._again: list[pa.Table] = []
         self._rows_waiting = 0
@@ -312,8 +313,9 @@ class _OneTable:
         new = dressed(self._name, new, self._run.name, self._run.started_ms)
         if self._file is None:
             self._buffer = io.BytesIO()
-            options = parquet_options(self._schema)
-            self._file = pq.ParquetWriter(self._buffer, self._schema, **options)
+            self._file = pq.ParquetWriter(
+                self._buffer, self._schema, compression="zstd", use_dictionary=self._repeated
+            )
         table = pa.concat_tables([*self._again, new])
         self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
         self._plain, self._again, self._rows_waiting = [], [], 0
@@ -345,7 +347,7 @@ BRAKE = 8
 class Task:
     """The work of one task."""
 
-    share: BucketShare
+    share: Share
     options: Options
     run: Run
     older: OlderBucket | None = None
@@ -507,8 +509,8 @@ class _BucketReading:
             if array not in read_in
         ]
         self._writer.add("findings", findings_on_unread(lost, read_in))
-        self._writer.add("arrays", pa.Table.from_pylist(blank, schema=SCHEMAS["arrays"]))
-        self._writer.add(LAST, Rows([{URI: row["array"]} for row in blank]))
+        self._writer.add("arrays", blank)
+        self._writer.add(LAST, [{URI: row["array"]} for row in blank])
 
     def _add(self, tables: _Tables) -> None:
         for name, pieces in tables.items():
@@ -588,7 +590,7 @@ class _BucketReading:
         if operation == "read":
             self._reads.append(f"{array}/{path}")
 
-    def _operations(self, store: Store, listing: Listing) -> list[Rows]:
+    def _operations(self, store: Store, listing: Listing) -> list[Piece]:
         """List the changes of ours that an array keeps a record of."""
         if not listing.has_operations:
             return []
@@ -602,11 +604,11 @@ class _BucketReading:
             }
             for one in list_operations(open_store(store.uri, self._task.options.storage_options))
         ]
-        return [Rows(rows)]
+        return [rows]
 
-    def _listing(self, array: str, noted: Noted = NOTHING) -> Rows:
+    def _listing(self, array: str, noted: Noted = NOTHING) -> Piece:
         """Make the row that the next run goes by."""
-        return Rows([{URI: array, **noted._replace(asked=self._asked)._asdict()}])
+        return [{URI: array, **noted._replace(asked=self._asked)._asdict()}]
 
     def _without(self, array: str, error: Exception) -> _Tables:
         """Make the rows of an array that is damaged or gone."""

@@ -9,7 +9,7 @@ vain: with `since_last` the next one goes on. An array that cannot be read is no
 If more of them than the limit allows cannot be read, the run stops; else it repeats their rows from
 the last run that could read them, and marks them as stale.
 
-Nothing in the driver grows with the fleet: it knows buckets and their files (see `buckets`), and of
+Nothing in the driver grows with the fleet: it knows buckets and their files (see `shares`), and of
 arrays their number. The README says what a fleet costs, in requests and hours.
 """
 
@@ -47,19 +47,19 @@ from chronotile.fleet.read_bucket import (
     older_bucket,
     run_task,
     sum_of,
-    unlisted_unread,
+    unlisted_words,
 )
 from chronotile.fleet.read_share import folder_findings
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
     Limit,
     Summary,
-    Totals,
     UnreadArrays,
     check_limit,
+    read_limit,
     totals_of,
 )
-from chronotile.fleet.shares import NO_BUCKET, BucketShare, bucket_of
+from chronotile.fleet.shares import NO_BUCKET, Share, bucket_of
 from chronotile.fleet.surviving_tasks import KILLED, Care, last_error, run_job
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from chronotile.fleet.policy import Policy
 
 
-MOST_UNREADABLE = Limit(text=str(UNREAD_MAX), count=UNREAD_MAX)
+MOST_UNREADABLE = read_limit(str(UNREAD_MAX))
 """The largest limit: the driver holds no more names."""
 ARRAYS_IN_WAVE = 1 << 16
 """Arrays that are read before a commit: some minutes of work."""
@@ -123,25 +123,24 @@ def run(
     pipeline = _PipelineRun(spark, job, run_, snapshot, progress or (lambda *_: None))
     try:
         done, versions = pipeline.read()
+        inventory = pipeline.plan.inventory
         changed = {name: n for name, n in versions.items() if n != snapshot.versions[name]}
-        # A run that died after its last commit has not told of it.
-        last = {} if changed else output.last_run()
-        totals = Totals.from_text(last["totals"]) if last.get("totals") else None
-        is_told = totals is not None and dict(last["versions"]).get(LAST) == versions[LAST]
         summary = Summary(
             out=job.out,
             run=run_.name,
-            totals=totals if totals and is_told else totals_of(output.rows),
+            totals=totals_of(output.rows),
             read=done.read,
             unchanged=done.unchanged,
             unreadable=done.unread_count,
             files_read=done.files_read,
             reads=done.reads,
             seconds=time.monotonic() - began,
-            inventory_age_s=pipeline.inventory_age_s,
+            inventory_age_s=inventory.age_s if inventory else None,
             versions=changed,
         )
-        if not is_told:
+        # A run that died after its last commit has not told of it.
+        told = () if changed else output.last_run().get("versions", ())
+        if dict(told).get(LAST) != versions[LAST]:
             if not changed:
                 run_.check_not_overtaken()
             run_.tell(summary, versions)
@@ -176,26 +175,26 @@ class _PipelineRun:
         self._progress = progress
         self._killers: list[UnreadArrays] = []
         """Arrays that kill every process that reads them."""
-        self._plan = FleetPlan(0, (), 0, ())
-
-    @property
-    def inventory_age_s(self) -> float | None:
-        """How old the inventory is that the arrays were found in."""
-        return self._plan.inventory.age_s if self._plan.inventory else None
+        self.plan = FleetPlan(0, (), 0, ())
 
     @property
     def _is_whole(self) -> bool:
         """Return True if nothing of the tables can stay as it is."""
         before = self._snapshot.buckets
-        return self._snapshot.is_torn or (before is not None and before != self._plan.buckets)
+        return self._snapshot.is_torn or (before is not None and before != self.plan.buckets)
+
+    @property
+    def _unlisted(self) -> tuple[Unlisted, ...]:
+        """The folders that are there, and could not be listed."""
+        return tuple(one for one in self.plan.problems if not one.missing)
 
     def read(self) -> tuple[Done, dict[str, int]]:
         """Read the fleet, wave by wave, and commit the tables; give the version of each."""
-        self._progress("looking for arrays", 0, 0)
         look = partial(self._progress, "looking for arrays")
+        look(0, 0)
         # Members of groups outside of the roots are read, and never changed.
         follow = self._job.policy is None
-        self._plan = plan_fleet(
+        self.plan = plan_fleet(
             self._spark,
             self._job.options,
             self._run,
@@ -209,12 +208,12 @@ class _PipelineRun:
         for tasks in self._waves():
             wave = _Wave(
                 run=self._run,
-                buckets=self._plan.buckets,
+                buckets=self.plan.buckets,
                 before=done,
                 files=files,
                 replaced=None if self._is_whole else replaced,
-                folders=tuple(p for p in self._plan.problems if not p.missing),
-                arrays=self._plan.arrays,
+                folders=self._unlisted,
+                arrays=self.plan.arrays,
                 limit=self._job.max_unreadable,
             )
             care = Care(split=_split, give_up=self._killed)
@@ -229,7 +228,7 @@ class _PipelineRun:
         """Write the findings on folders that could not be listed, or those of the check."""
         checked = self._job.checked
         if checked is None:
-            findings = folder_findings(self._plan.problems)
+            findings = folder_findings(self.plan.problems)
         else:
             findings = findings_table(checked.beside_arrays)
         writer = BucketWriter(self._run, NO_BUCKET)
@@ -249,37 +248,34 @@ class _PipelineRun:
         yield wave
 
     def _tasks(self) -> Iterator[Task]:
-        job, plan, output = self._job, self._plan, self._run.output
+        job, plan, output = self._job, self.plan, self._run.output
         inventory = plan.inventory
         shares = {share.bucket: share for share in plan.shares}
         groups: dict[int, list[str]] = {}
         for group in plan.groups:
             groups.setdefault(bucket_of(group, plan.buckets), []).append(group)
-        for bucket in groups:
-            shares.setdefault(bucket, BucketShare(bucket=bucket))
         checked = job.checked.by_array() if job.checked else {}
+        buckets = {*shares, *groups}
         if self._snapshot.buckets is not None:
             # Arrays that only the last run knows can be in any bucket.
-            filled = self._snapshot.filled
-            for bucket in range(plan.buckets):
-                if bucket in filled or self._is_whole:
-                    shares.setdefault(bucket, BucketShare(bucket=bucket))
-        for share in shares.values():
+            every = frozenset(range(plan.buckets))
+            buckets |= every if self._is_whole else every & self._snapshot.filled
+        for bucket in sorted(buckets):
             yield Task(
-                share=share,
+                share=shares.get(bucket, Share(bucket=bucket)),
                 options=job.options,
                 run=self._run,
-                older=older_bucket(output, self._snapshot, share.bucket, plan.buckets),
+                older=older_bucket(output, self._snapshot, bucket, plan.buckets),
                 since_last=job.since_last and not self._snapshot.is_torn,
-                groups=tuple(groups.get(share.bucket, ())),
-                problems=tuple(p for p in plan.problems if not p.missing),
+                groups=tuple(groups.get(bucket, ())),
+                problems=self._unlisted,
                 fresh_ms=inventory.created_ms if inventory and job.options.fresh else None,
                 fleet=plan.arrays,
                 limit=job.max_unreadable,
                 findings={
                     array: found
                     for array, found in checked.items()
-                    if bucket_of(array, plan.buckets) == share.bucket
+                    if bucket_of(array, plan.buckets) == bucket
                 },
             )
 
@@ -287,9 +283,9 @@ class _PipelineRun:
         """Give the task that repeats the rows of an array that kills the process that reads it."""
         arrays = [place.uri for place in task.share.places(task.run)]
         self._killers += [UnreadArrays(array, KILLED) for array in arrays]
-        check_limit(self._job.out, self._killers, self._plan.arrays, self._job.max_unreadable)
+        check_limit(self._job.out, self._killers, self.plan.arrays, self._job.max_unreadable)
         given_up = dict.fromkeys(arrays, KILLED)
-        share = BucketShare(bucket=task.share.bucket)
+        share = Share(bucket=task.share.bucket)
         return replace(task, share=share, given_up=given_up, problems=())
 
     def maintain(self, policy: Policy, done: Done) -> Maintenance:
@@ -343,7 +339,7 @@ class _Wave:
         starts = tuple(one.array for one in done.unread)
         # A folder of which no array is known stands for itself.
         folders = [
-            unlisted_unread(folder, folder.uri)
+            UnreadArrays(folder.uri, unlisted_words(folder))
             for folder in self.folders
             if not any(array.startswith(f"{folder.uri.rstrip('/')}/") for array in starts)
         ]

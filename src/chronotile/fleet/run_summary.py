@@ -12,7 +12,6 @@ age of `chronotile_run_end_timestamp_seconds`.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -57,23 +56,6 @@ class Totals:
     """(severity, code, how many), the most frequent first."""
     worst: tuple[tuple[int, str], ...] = ()
     """(requests of an engine's open, array), the most first."""
-
-    @classmethod
-    def from_text(cls, text: str) -> Totals | None:
-        """Make totals of their JSON; None if another version has made it.
-
-        >>> Totals.from_text(Totals(arrays=2, worst=((3, "a"),)).to_text()).worst
-        ((3, 'a'),)
-        """
-        document = json.loads(text)
-        if document.keys() != cls.__dataclass_fields__.keys():
-            return None
-        lists = {name: tuple(map(tuple, document[name])) for name in ("findings", "worst")}
-        return cls(**{**document, **lists})
-
-    def to_text(self) -> str:
-        """Give the totals as JSON."""
-        return json.dumps(asdict(self))
 
 
 _SUMMED = (
@@ -272,14 +254,12 @@ class UnreadArrays(NamedTuple):
     """The error, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(NamedTuple):
     """A number of arrays, or a share of the fleet."""
 
     text: str
     """The limit as the user wrote it."""
-    count: int | None
-    share: Fraction = Fraction(0)
+    value: int | Fraction
 
     def of(self, total: int) -> int:
         """Give the number of arrays that may be unreadable in a fleet of `total` arrays.
@@ -287,7 +267,7 @@ class Limit:
         >>> [read_limit("0.001").of(total) for total in (5, 999, 1_000, 2_500)]
         [0, 0, 1, 2]
         """
-        return int(self.share * total) if self.count is None else self.count
+        return self.value if isinstance(self.value, int) else int(self.value * total)
 
 
 def read_limit(text: str) -> Limit:
@@ -303,14 +283,14 @@ def read_limit(text: str) -> Limit:
     chronotile.errors.ChronotileError: limit: expected a number of arrays or a share, found 'many'
     """
     if text.isascii() and text.isdigit():
-        return Limit(text=text, count=int(text))
+        return Limit(text, int(text))
     try:
         share = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except (ValueError, ZeroDivisionError):
         share = Fraction(-1)
     if not 0 <= share <= 1:
         raise ChronotileError("limit", f"expected a number of arrays or a share, found {text!r}")
-    return Limit(text=text, count=None, share=share)
+    return Limit(text, share)
 
 
 MAX_UNREADABLE = read_limit("0.001")

@@ -1,9 +1,8 @@
 """Which task reads which arrays.
 
-In: rows of listings, as in `inventory.NAMES`. Out: for the data source `Share` values, each the
-listings of some arrays; for the pipeline buckets, parts of a fleet that stay the same from run to
-run, and `BucketShare` values, the arrays of a bucket that one task reads. All are small enough to
-send around. Opens no file but those of a plan.
+In: rows of listings, as in `inventory.NAMES`. Out: buckets, parts of a fleet that stay the same
+from run to run, and `Share` values, the arrays of a bucket that one task reads. All are small
+enough to send around. Opens no file but those of a plan.
 
 The number of an array's bucket depends on its place alone, so that a later run rewrites only the
 buckets in which something has changed.
@@ -64,37 +63,6 @@ def listed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[ListedArray]:
                 entries.append(Entry(*words))
     if array is not None:
         yield ListedArray(array, None if entries is None else tuple(entries))
-
-
-class Share(NamedTuple):
-    """The arrays that one task of the data source reads."""
-
-    listings: bytes
-    """Rows as in `inventory.NAMES`, as an Arrow stream."""
-    problems: tuple[Unlisted, ...] = ()
-    """Folders that could not be listed: a task turns them into findings."""
-    fresh_ms: int | None = None
-    """Look for commits that are newer than this, which the listings may lack."""
-
-    def places(self) -> tuple[ListedArray, ...]:
-        """Give the arrays, in order."""
-        return tuple(listed_places(pa.ipc.open_stream(self.listings)))
-
-
-def shares(
-    rows: pa.Table, problems: tuple[Unlisted, ...] = (), fresh_ms: int | None = None
-) -> tuple[Share, ...]:
-    """Divide rows of listings as the pipeline does; there is one share at least.
-
-    >>> rows = pa.table({"array": list("aab"), **{name: pa.nulls(3) for name in _ENTRY}})
-    >>> sorted(place.uri for share in shares(rows) for place in share.places())
-    ['a', 'b']
-    """
-    buckets = bucket_count(count_arrays(rows))
-    made = [Share(to_stream(own), (), fresh_ms) for _, own in by_bucket(rows, buckets)]
-    if problems or not made:
-        made.append(Share(to_stream(rows.slice(0, 0)), problems))
-    return tuple(made)
 
 
 def to_stream(rows: pa.Table) -> bytes:
@@ -185,30 +153,35 @@ PIECES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BucketShare:
-    """The arrays of a bucket, or some of them."""
+class Share:
+    """The arrays that one task reads: those of a bucket, or some of them."""
 
-    bucket: int
+    bucket: int = NO_BUCKET
     listings: bytes = b""
-    """Their listings, as those of a `Share`, if the driver knows them; else a file has them."""
+    """Rows as in `inventory.NAMES`, as an Arrow stream, if the driver knows them."""
     file: str | None = None
+    """Else a file of the run has them."""
     start: int = 0
     count: int = 0
-    """Which arrays of the file, in order."""
+    """Which of these arrays, in order."""
+    problems: tuple[Unlisted, ...] = ()
+    """Folders that could not be listed: a task of the data source turns them into findings."""
+    fresh_ms: int | None = None
+    """Look for commits that are newer than this, which the listings may lack."""
 
-    def places(self, run: Run) -> Iterator[ListedArray]:
-        """Give the arrays, in order."""
-        data = self.listings if self.file is None else run.store().read(self.file)
-        for number, place in enumerate(listed_places(pa.ipc.open_stream(data)) if data else ()):
-            if number >= self.start + self.count:
-                return
-            if number >= self.start:
-                yield place
+    def places(self, run: Run | None = None) -> tuple[ListedArray, ...]:
+        """Give the arrays, in order; those in a file need the run."""
+        data = self.listings
+        if self.file is not None:
+            assert run is not None
+            data = run.store().read(self.file)
+        listed = listed_places(pa.ipc.open_stream(data)) if data else iter(())
+        return tuple(islice(listed, self.start, self.start + self.count))
 
-    def split(self) -> tuple[BucketShare, ...]:
+    def split(self) -> tuple[Share, ...]:
         """Cut a share into up to 16 pieces; a share of one array has none.
 
-        >>> [(one.start, one.count) for one in BucketShare(bucket=0, file="f", count=3).split()]
+        >>> [(one.start, one.count) for one in Share(bucket=0, file="f", count=3).split()]
         [(0, 1), (1, 1), (2, 1)]
         """
         if self.count < 2:
@@ -218,3 +191,18 @@ class BucketShare:
             replace(self, start=self.start + first, count=min(step, self.count - first))
             for first in range(0, self.count, step)
         )
+
+
+def shares(
+    rows: pa.Table, buckets: int | None = None, fresh_ms: int | None = None
+) -> tuple[Share, ...]:
+    """Divide rows of listings by bucket; into as many as suit them, unless a number is given.
+
+    >>> rows = pa.table({"array": list("aab"), **{name: pa.nulls(3) for name in _ENTRY}})
+    >>> sorted(place.uri for share in shares(rows) for place in share.places())
+    ['a', 'b']
+    """
+    return tuple(
+        Share(bucket=n, listings=to_stream(own), count=count_arrays(own), fresh_ms=fresh_ms)
+        for n, own in by_bucket(rows, buckets or bucket_count(count_arrays(rows)))
+    )

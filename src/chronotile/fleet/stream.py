@@ -35,8 +35,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from chronotile.check.findings import UNREADABLE, error_words, finding
 from chronotile.errors import ArrayNotFoundError, ChronotileError
-from chronotile.fleet.array_tables import BATCH_ROWS, ROW_TABLES, SCHEMAS, findings_table, twinned
-from chronotile.fleet.change_table import changes_of, open_array_with_labels
+from chronotile.fleet.array_tables import BATCH_ROWS, READABLE, SCHEMAS, findings_table, twinned
+from chronotile.fleet.change_table import changes_of
 from chronotile.fleet.find_arrays import CONCURRENCY
 from chronotile.fleet.options import choose
 from chronotile.fleet.plan import find_all
@@ -204,7 +204,7 @@ def _new_rows(one: Planned, batch: int, records: Records, options: Options) -> p
     if record is None:
         before = _before(one, records)
         try:
-            log = _opened(one.array, options)
+            log = options.open_array(one.array)
             own, rows = contents(log, options)
         except Exception as error:  # one bad array must not stop a stream
             unread = f"cannot be read: {error_words(error)}"
@@ -236,7 +236,7 @@ def _before(one: Planned, records: Records) -> Record | None:
 def _given(array: str, wanted: Hashes, options: Options) -> pa.Table | None:
     """Give the rows of what was chosen before; an array that has gone meanwhile has none."""
     try:
-        log = _opened(array, options)
+        log = options.open_array(array)
     except ArrayNotFoundError as error:
         _log.warning("%s: its new commits are gone with it", error)
         return None
@@ -252,13 +252,7 @@ def _chosen(log: Log, rows: pa.Table, mask: np.ndarray, options: Options) -> pa.
     columns = options.row_columns
     names = set(chosen["name"].to_pylist())
     told = changes_of(log, names, columns) if names else ()
-    return pa.concat_tables([(columns or ROW_TABLES["changes"]).empty_table(), *told])
-
-
-def _opened(array: str, options: Options) -> Log:
-    if options.table == "changes":
-        return open_array_with_labels(array, options)
-    return options.open_log(open_store(array, options.storage_options))
+    return pa.concat_tables([(columns or READABLE["changes"]).empty_table(), *told])
 
 
 def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:

@@ -184,13 +184,13 @@ def test_the_driver_opens_no_array(
     query = Query(tmp_path / "root", state=str(tmp_path / "state"))
     opened: list[str] = []
 
-    open_log = stream_watch._opened
+    open_array = Options.open_array
 
-    def watched(array: str, options: Options) -> ct.Log:
-        opened.append(array)
-        return open_log(array, options)
+    def watched(options: Options, uri: str) -> ct.Log:
+        opened.append(uri)
+        return open_array(options, uri)
 
-    monkeypatch.setattr(stream_watch, "_opened", watched)
+    monkeypatch.setattr(Options, "open_array", watched)
     end = query.plan()
     assert not opened
     assert len(query.read(end)) == 18
