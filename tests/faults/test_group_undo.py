@@ -136,6 +136,22 @@ def test_an_older_change_of_a_group_stays_below_a_later_one(tmp_path: Path) -> N
     assert seen(group) == before
 
 
+def test_rows_that_were_merged_and_vacuumed_since_are_not_taken_back(tmp_path: Path) -> None:
+    group = make(tmp_path / "group")
+    array = EngineArray(group / "m1")
+    array.delete(25, "a == 2")
+    for _ in range(2):
+        array.consolidate("fragments")
+        array.vacuum("fragments")
+        if not states(group):
+            (delete,) = Array(open_store(array.uri)).view().deletes
+            opened(group).undelete(delete.name)
+    assert seen(group) == BEFORE
+    with pytest.raises(RefusedError, match="m1"):
+        opened(group).undo()
+    assert "undone" not in states(group).values()
+
+
 def test_a_record_of_a_group_names_no_place(tmp_path: Path) -> None:
     group = make(tmp_path / "group")
     opened(group).restore(10)

@@ -29,6 +29,7 @@ from chronotile.change.undo import (
     read_record,
     refuse_built_on,
     refuse_final,
+    refuse_nothing,
     standing_record,
 )
 from chronotile.check.findings import RefusedError
@@ -89,6 +90,8 @@ def plan_undo_members(
             refuse_built_on(store, known, one, record)
             is_own = store.uri == dataset.uri
             plan = plan_inverse(store, dataset.key, record, begun=own if is_own else None)
+            if begun is None and not is_own:
+                refuse_nothing(plan)
         except ChronotileError as error:
             problem = f"expected that every member can, found {target.path or dataset.uri}"
             raise RefusedError(dataset.uri, f"{problem}: {error}") from error
