@@ -28,8 +28,11 @@ stays, and its first queries take longest."""
 SLOW = (
     *ONE_SPARK,
     "test_spark_cluster",
+    "test_two_operators",
     "test_timeline",
     "test_time_machine_crash",
+    "test_walk_back",
+    "test_guides",
     "test_replicate",
     "test_replicate_broken_off",
     "test_replicate_race",
@@ -37,6 +40,8 @@ SLOW = (
     "test_compact_crash",
     "test_compact",
     "test_maintenance_killed",
+    "test_tag_crash",
+    "test_undo_faults",
     "test_cli",
     "test_dataset_time_machine",
     "test_time_machine",
@@ -67,7 +72,6 @@ SLOW = (
     "test_hostile_names",
     "test_spark_rows",
     "test_group_crash",
-    "test_guides",
     "test_open_cost",
     "test_story",
 )
