@@ -742,7 +742,7 @@ class Handle(ABC, Generic[R]):
         from chronotile.rows.erase import plan_erase, plan_redact_group, without_names
 
         if verify is not None:
-            return self._certified(self._nothing("erase"), where, verify)
+            return self._certified(self._nothing("erase", how), where, verify)
         options = {"earlier_values": earlier_values, "orphan_age": orphan_age}
         planner = partial(plan_erase, where=where, is_member=self._has_members)
         own = partial(plan_redact_group, where=where)
@@ -755,7 +755,7 @@ class Handle(ABC, Generic[R]):
     _has_members = False
 
     @abstractmethod
-    def _nothing(self, command: str) -> R:
+    def _nothing(self, command: str, how: How) -> R:
         """Report a change that has nothing to do."""
 
     @abstractmethod

@@ -365,7 +365,11 @@ class Report:
             parts += [f"{word} {_counted(own)}{where}" for own in kinds if own]
         if self.findings:
             parts.append(f"{count_text(len(self.findings), 'finding')} not repaired")
-        return ", ".join(parts) or "nothing to do"
+        idle = "nothing to do"
+        if "matches_left" in self.certificate:
+            left = self.certificate["matches_left"]
+            idle = f"{count_text(left, 'match', 'matches')} left" if left else "no match left"
+        return ", ".join(parts) or idle
 
 
 def _counted(steps: list[Step]) -> str:

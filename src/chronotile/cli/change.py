@@ -398,7 +398,7 @@ def update(call: Call, **options: Any) -> int:
     "output",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="A file for the certificate: .json, or .html for a page to print.",
+    help="A file for the certificate: .json, which --verify reads, or .html, a page to print.",
 )
 def erase(
     call: Call, where: str, verify: str | None, yes: bool, output: str | None, **options: Any
@@ -443,7 +443,11 @@ def read_certificate(path: str) -> dict[str, Any]:
     """Read a certificate."""
     from chronotile.format.documents import read_json
 
-    return read_json(Path(path).read_bytes(), path, "a certificate")
+    data = Path(path).read_bytes()
+    if data.lstrip()[:1] == b"<":
+        problem = "--verify needs the .json certificate; a .html page is only to print"
+        raise wrong_call(f"{path}: {problem}")
+    return read_json(data, path, "a certificate")
 
 
 def reports_of(done: Report | GroupReport) -> list[Report]:

@@ -182,8 +182,10 @@ def predicate_hash(matcher: Matcher, salt: str) -> str:
     return hmac.new(bytes.fromhex(salt), text.encode(), hashlib.sha256).hexdigest()
 
 
-def survey(store: Store, key: bytes | None, where: str) -> Survey:
+def survey(store: Store, key: bytes | None, where: str, *, with_groups: bool = False) -> Survey:
     """Look at every fragment folder, and at every file that may name a value.
+
+    `with_groups`: the caller searches the groups above it too.
 
     Raises:
         NoEngineError: The engine is not installed.
@@ -222,7 +224,12 @@ def survey(store: Store, key: bytes | None, where: str) -> Survey:
         torn=torn,
         naming=naming,
         named=tuple(search.named),
-        not_looked_at=(*unread, *search.unread, *short, *_elsewhere(log, fragments)),
+        not_looked_at=(
+            *unread,
+            *search.unread,
+            *short,
+            *_elsewhere(log, fragments, with_groups=with_groups),
+        ),
         files=(*search.read, *(entry.path for one in whole for entry in one.folder.files)),
         at_ms=now_ms(),
     )
@@ -329,7 +336,9 @@ def _kind(path: str) -> tuple[str, str] | None:
     return next((_KINDS[one] for one in _KINDS if path.startswith(f"{one}/")), None)
 
 
-def _elsewhere(log: Log, fragments: tuple[FragmentMatches, ...]) -> Iterator[Trace]:
+def _elsewhere(
+    log: Log, fragments: tuple[FragmentMatches, ...], *, with_groups: bool
+) -> Iterator[Trace]:
     """List what nobody can look at from here."""
     store, listing = log.store, log.history.listing
     for path in listing.linked_fragments:
@@ -355,10 +364,12 @@ def _elsewhere(log: Log, fragments: tuple[FragmentMatches, ...]) -> Iterator[Tra
         "elsewhere",
         "Copies that others made have no record here, and were not searched.",
     )
-    why = "Tables of a pipeline were not searched: old versions of the one named conditions"
-    why += " may hold the value."
+    why = "Tables of a pipeline were not searched: old versions of its table `conditions` may hold"
+    why += " the value."
     yield Trace("tables of a fleet", "elsewhere", why)
     why = "Operation records of groups were not searched: to blank them, erase on the group."
+    if with_groups:
+        why = "Operation records of other groups that hold this array were not searched."
     yield Trace("records of groups", "elsewhere", why)
     why = "Temporary folders of runs killed on other machines were not searched."
     yield Trace("temporary folders", "elsewhere", why)
