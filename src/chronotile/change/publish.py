@@ -192,6 +192,10 @@ class Load:
         if names[0] != names[1]:
             here, there = map(", ".join, names)
             detail = f"its fields are {here}; those of the target are {there}"
+            own = schema_at(history, MAX_TIMESTAMP)
+            if own is not None and own.path != path:
+                older = f"fragments were written with an older schema ({path}): their fields are"
+                return f"{older} {here}; those of the target are {there}; nothing was changed"
         return f"its schema is not that of {self.store.uri}; nothing was changed; {detail}"
 
     def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:

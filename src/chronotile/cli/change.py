@@ -285,11 +285,14 @@ def changing(function: F) -> F:
     return call  # type: ignore[return-value]  # the same to click, which passes names
 
 
-_older = click.option(
-    "--allow-older-loss",
-    is_flag=True,
-    help="Also delete rows that are older than a field in the predicate.",
-)
+def _older(verb: str) -> Callable[[F], F]:
+    return click.option(
+        "--allow-older-loss",
+        is_flag=True,
+        help=f"Also {verb} rows that were written before a field of the predicate was added.",
+    )
+
+
 _where = click.option(
     "--where",
     required=True,
@@ -324,7 +327,7 @@ _from_now = click.option(
     is_flag=True,
     help="Also delete rows with NULL or NaN in a field of the predicate.",
 )
-@_older
+@_older("delete")
 def delete(call: Call, **options: Any) -> int:
     """Delete the rows of ARRAY that satisfy a predicate: write a delete commit.
 
@@ -356,7 +359,7 @@ def delete(call: Call, **options: Any) -> int:
     is_flag=True,
     help="Required, as TileDB treats an update as a delete.",
 )
-@_older
+@_older("hide")
 def update(call: Call, **options: Any) -> int:
     """Write an update commit: new values for the rows of ARRAY that satisfy a predicate.
 
