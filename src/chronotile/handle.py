@@ -876,7 +876,7 @@ class Handle(ABC, Generic[R]):
         Args:
             target: A path or a URI of nothing yet, or of an earlier copy.
             prune: Remove what the source no longer has; without it that is hidden, and stays.
-            check: Copy nothing; the findings are the commits in which both differ.
+            check: Copy nothing; the findings are the files in which both differ.
             dry_run: Write nothing.
             message: Why; the records of both places keep it.
             target_options: Options of the target's storage; those of the source, if left out.

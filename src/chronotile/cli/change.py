@@ -67,6 +67,12 @@ def _is_for_good(reports: Sequence[Report]) -> bool:
     return not is_said and any(report.steps and report.state == "final" for report in reports)
 
 
+def _ways(report: Report) -> list[str]:
+    """List what to do about the differences of a replica."""
+    found = report.findings if report.command == "replicate" else ()
+    return [*dict.fromkeys(item.hint for item in found)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
     """The report of a change of an array, done or planned."""
@@ -114,6 +120,7 @@ class ChangeReport:
             yield f"in a bucket, an open takes {both}{why}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
+        yield from _ways(report)
         for line in certificate_lines(report.certificate):
             yield line.replace(ASKED, self.where)
         if report.operation is not None:
@@ -151,7 +158,10 @@ class GroupChangeReport:
                 for line in certificate_lines(one.report.certificate):
                     yield Text(f"      {line.replace(ASKED, self.where)}")
                 for item in one.report.findings:
-                    yield Text(f"      {item.severity}: {item.code}  {item.message}", "red")
+                    what = f"{item.path}: {item.message}" if item.path else item.message
+                    yield Text(f"      {item.severity}: {item.code}  {what}", "red")
+                for way in _ways(one.report):
+                    yield f"      {way}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -763,7 +773,7 @@ def clone(
 @click.option(
     "--prune", is_flag=True, help="Remove files that SOURCE no longer has, instead of hiding them."
 )
-@click.option("--check", is_flag=True, help="Copy nothing: list the commits that differ.")
+@click.option("--check", is_flag=True, help="Copy nothing: list the files that differ.")
 @click.option("--follow", is_flag=True, help="Go on, round by round, until it is stopped.")
 @click.option(
     "--every",

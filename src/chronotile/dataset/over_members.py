@@ -186,6 +186,8 @@ class GroupReport:
             parts.append(f"{len(self.failed):,} failed")
         if skipped := sum(one.skipped for one in self.outcomes):
             parts.append(f"{skipped:,} left alone")
+        if self.command == "replicate" and not self.outcomes:
+            return ", ".join(parts)  # a note counts what is unchanged
         return f"{self._whom()}: {', '.join(parts)}"
 
     def _whom(self) -> str:
