@@ -288,6 +288,24 @@ def test_each_planted_copy_is_gone_or_named(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("where", [WHERE, "v == 2"])
+def test_a_fragment_whose_schema_is_in_the_quarantine_too_is_searched(
+    where: str, tmp_path: Path
+) -> None:
+    uri, stage = make(tmp_path / "a"), make(tmp_path / "stage")
+    write(uri, 10, {1: "x"})
+    write(stage, 20, {2: WHO})
+    ct.publish(stage, uri)
+    ct.open(uri).undo()
+    kept = {path.name.partition("-")[2] for path in (tmp_path / "a").glob("__chronotile/q*/*/*")}
+    assert {path.name for path in (tmp_path / "stage" / "__schema").glob("__[0-9]*")} <= kept
+    assert holding(tmp_path / "a") != []
+    found = opened(uri).erase(where).certificate
+    assert [one for one in found["not_looked_at"] if one["what"] == "fragment"] == []
+    assert (found["matches_found"], found["matches_left"]) == (1, 0)
+    assert holding(tmp_path / "a") == []
+
+
 def test_a_certificate_is_verified(tmp_path: Path) -> None:
     uri = make(tmp_path / "a")
     plain(uri)

@@ -445,7 +445,8 @@ def erase(
     status = call.show(done, shell_word(where))
     if done.dry_run and not call.as_json and any(one.steps for one in reports_of(done)):
         click.echo(
-            "note: the run may also write or remove files in __commits that are not listed here"
+            "note: the run also removes the empty commit files of fragments that go; it may put an "
+            ".ign that cancels their commits, and write .con and .vac files again without them"
         )
     if output is not None and not done.dry_run:
         write_certificate(done, output, form)
@@ -712,7 +713,11 @@ def undo(call: Call, operation: str | None) -> int:
     is_flag=True,
     help="In a group: keep the fragments' own times. Members then show them one by one.",
 )
-@click.option("--again", is_flag=True, help="Also publish fragments that ARRAY has or once had.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also publish fragments that ARRAY once had; with --at, also those that it has.",
+)
 @click.option(
     "--allow-hidden", is_flag=True, help="Publish even if a later delete hides some of the rows."
 )
@@ -926,8 +931,26 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
         state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))
-        table.add_row(one["id"], one["time"], one["command"], styled, who, what)
+        table.add_row(one["id"], one["time"], _command(one), styled, who, what)
     yield table
+
+
+def _command(record: dict[str, Any]) -> str:
+    """Name the command of a record as users type it."""
+    return {"untag": "tag remove"}.get(record["command"], record["command"])
+
+
+def _value(value: object) -> str:
+    """Write the value of an option.
+
+    >>> _value(["a", "b"]), _value({"a": 1}), _value("x y"), _value(True)
+    ('a and b', 'a=1', "'x y'", 'yes')
+    """
+    if isinstance(value, list):
+        return " and ".join(map(_value, value))
+    if isinstance(value, dict):
+        return " and ".join(f"{name}={_value(one)}" for name, one in value.items())
+    return "yes" if value is True else shell_word(str(value))
 
 
 def _counted(paths: Sequence[str]) -> str:
@@ -942,10 +965,17 @@ def _counted(paths: Sequence[str]) -> str:
 
 def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
     """Give the head of one operation, its notes and every file."""
-    yield Text(f"{document['id']}: {document['command']}, {document['state']}", "bold")
+    yield Text(f"{document['id']}: {_command(document)}, {document['state']}", "bold")
     for name in ("time", "author", "message", "options", "rows", "undoes", "group"):
-        if document.get(name):
-            yield Text(f"{name}: {document[name]}")
+        value = document.get(name)
+        if name == "options" and isinstance(value, dict):
+            value = ", ".join(
+                f"{key.replace('_', '-')} {_value(one)}" for key, one in value.items() if one
+            )
+        elif name == "rows" and isinstance(value, dict):
+            value = ", ".join(f"{count:,} {what}" for what, count in value.items())
+        if value:
+            yield Text(f"{name}: {value}")
     for note in document.get("notes", ()):
         yield Text(f"note: {note}", "yellow")
     parts = [("", document)]

@@ -74,8 +74,10 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
 
-LINKED = "a clone, or other names elsewhere, keep the files of "
+LINKED = "hard links elsewhere, such as those of a clone, keep the files of "
 """How a note begins on a folder whose files have names outside of the array."""
+_LINKED = (LINKED, "a clone, or other names elsewhere, keep the files of ")
+"""The same, with what earlier records say."""
 _KINDS = {
     ENUMERATIONS: ("enumeration", "it has the value as a label"),
     SCHEMA: ("schema", "it names a value"),
@@ -345,8 +347,11 @@ def _elsewhere(
         yield Trace("fragment", path, "it is a link: erase in the array that it leads to")
     paths = {entry.path for one in fragments if one.matches for entry in one.folder.files}
     linked = [path.rpartition("/")[0] for path in store.linked_elsewhere() if path in paths]
-    for folder in dict.fromkeys((*linked, *_erased_links(store))):
+    for folder in dict.fromkeys(linked):
         yield Trace("hard links", folder, "its files have names elsewhere, as a clone gives them")
+    for folder in dict.fromkeys(_erased_links(store)):
+        why = "an erasure removed it here; other names of its files may keep its rows"
+        yield Trace("hard links", folder, why)
     yield from copies(store)
     keeps = store.keeps_versions()
     if keeps is not False:
@@ -401,4 +406,7 @@ def _erased_links(store: Store) -> Iterator[str]:
         if operation.command == "erase":
             with suppress(ChronotileError):
                 notes = map(str, read_operation(store, operation).get("notes", ()))
-                yield from (one.removeprefix(LINKED) for one in notes if one.startswith(LINKED))
+                for one in notes:
+                    for start in _LINKED:
+                        if one.startswith(start):
+                            yield one.removeprefix(start)
