@@ -937,7 +937,8 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
 
 def _command(record: dict[str, Any]) -> str:
     """Name the command of a record as users type it."""
-    return {"untag": "tag remove"}.get(record["command"], record["command"])
+    command = str(record["command"])
+    return "tag remove" if command == "untag" else command
 
 
 def _value(value: object) -> str:
