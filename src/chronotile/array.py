@@ -273,7 +273,7 @@ class Array(Handle["Report"]):
             hint = f"to list the deletes: chronotile log {shell_word(self.uri)} --kind delete"
             raise type(error)(error.where, f"{error.problem}; {hint}") from None
 
-    def _nothing(self, command: str) -> Report:
+    def _nothing(self, command: str, how: How) -> Report:  # noqa: ARG002
         from chronotile.change.plan import Report
 
         return Report(command, self.uri, dry_run=False, steps=())

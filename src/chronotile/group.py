@@ -434,12 +434,13 @@ class Group(Handle[GroupReport]):
 
     _has_members = True
 
-    def _nothing(self, command: str) -> GroupReport:
+    def _nothing(self, command: str, how: How) -> GroupReport:
         from chronotile.change.plan import Report
         from chronotile.dataset.over_members import (
             GroupReport,
             MemberOutcome,
             arrays_and_groups,
+            left_alone,
         )
 
         outcomes = tuple(
@@ -449,7 +450,9 @@ class Group(Handle[GroupReport]):
                 is_group=one.is_group,
                 report=Report(command, one.store.uri, dry_run=False, steps=()),
             )
-            for one in arrays_and_groups(self.dataset, groups=True)
+            if one.is_inside or how.get("outside")
+            else left_alone(one).outcome
+            for one in arrays_and_groups(self.dataset, pattern=how.get("member"), groups=True)
         )
         return GroupReport(command, self.uri, dry_run=False, outcomes=outcomes)
 
@@ -461,6 +464,7 @@ class Group(Handle[GroupReport]):
 
         places = arrays_and_groups(self.dataset, groups=True)
         stores = {one.path: one.store for one in places}
+        is_whole = any(one.is_group and not one.path for one in report.outcomes)
         outcomes = []
         for one in report.outcomes:
             if one.report is not None and one.path in stores:
@@ -469,7 +473,10 @@ class Group(Handle[GroupReport]):
                     done = certified_group(one.report, store, self.key, where)
                 else:
                     own = None if verify is None else of_member(verify, one.path)
-                    done = certified(one.report, store, self.key, where, own)
+                    done = certified(one.report, store, self.key, where, own, with_groups=is_whole)
+                    if verify is not None and own is None and done.certificate:
+                        note = "the certificate does not cover this array"
+                        done = replace(done, notes=(*done.notes, note))
                 one = replace(one, report=done)
             outcomes.append(one)
         return replace(report, outcomes=tuple(outcomes))
@@ -539,7 +546,7 @@ class Group(Handle[GroupReport]):
         settled = self._settle(how, exclusive=False)
         notes = tuple(one.note for one in settled)
         if any(one.did(command, who_asks(options, how)) for one in settled):
-            return replace(self._nothing(command), notes=notes)
+            return replace(self._nothing(command, how), notes=notes)
         planner = plan_tag_group if command == "tag" else plan_untag_group
         planned = planner(self.dataset, outside=how.get("outside", False), **options)
         return self._carry_out(self.dataset, command, planned, options, how, notes=notes)

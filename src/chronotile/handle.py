@@ -742,7 +742,7 @@ class Handle(ABC, Generic[R]):
         from chronotile.rows.erase import plan_erase, plan_redact_group, without_names
 
         if verify is not None:
-            return self._certified(self._nothing("erase"), where, verify)
+            return self._certified(self._nothing("erase", how), where, verify)
         options = {"earlier_values": earlier_values, "orphan_age": orphan_age}
         planner = partial(plan_erase, where=where, is_member=self._has_members)
         own = partial(plan_redact_group, where=where)
@@ -755,7 +755,7 @@ class Handle(ABC, Generic[R]):
     _has_members = False
 
     @abstractmethod
-    def _nothing(self, command: str) -> R:
+    def _nothing(self, command: str, how: How) -> R:
         """Report a change that has nothing to do."""
 
     @abstractmethod
@@ -876,7 +876,7 @@ class Handle(ABC, Generic[R]):
         Args:
             target: A path or a URI of nothing yet, or of an earlier copy.
             prune: Remove what the source no longer has; without it that is hidden, and stays.
-            check: Copy nothing; the findings are the commits in which both differ.
+            check: Copy nothing; the findings are the files in which both differ.
             dry_run: Write nothing.
             message: Why; the records of both places keep it.
             target_options: Options of the target's storage; those of the source, if left out.

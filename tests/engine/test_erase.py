@@ -288,6 +288,24 @@ def test_each_planted_copy_is_gone_or_named(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("where", [WHERE, "v == 2"])
+def test_a_fragment_whose_schema_is_in_the_quarantine_too_is_searched(
+    where: str, tmp_path: Path
+) -> None:
+    uri, stage = make(tmp_path / "a"), make(tmp_path / "stage")
+    write(uri, 10, {1: "x"})
+    write(stage, 20, {2: WHO})
+    ct.publish(stage, uri)
+    ct.open(uri).undo()
+    kept = {path.name.partition("-")[2] for path in (tmp_path / "a").glob("__chronotile/q*/*/*")}
+    assert {path.name for path in (tmp_path / "stage" / "__schema").glob("__[0-9]*")} <= kept
+    assert holding(tmp_path / "a") != []
+    found = opened(uri).erase(where).certificate
+    assert [one for one in found["not_looked_at"] if one["what"] == "fragment"] == []
+    assert (found["matches_found"], found["matches_left"]) == (1, 0)
+    assert holding(tmp_path / "a") == []
+
+
 def test_a_certificate_is_verified(tmp_path: Path) -> None:
     uri = make(tmp_path / "a")
     plain(uri)
@@ -491,6 +509,9 @@ def test_the_command_asks_first_and_its_status_tells(
     write(uri, 60, {9: WHO})
     assert main([*call, "--verify", out, "-o", str(page)]) == 1
     assert "Something is left" in page.read_text()
+    capsys.readouterr()
+    assert main([*call, "--verify", str(page)]) == 2
+    assert "--verify needs the .json certificate" in capsys.readouterr().err
     assert WHO not in page.read_text()
 
 
@@ -522,6 +543,16 @@ def test_a_group_names_its_own_metadata_and_members(tmp_path: Path) -> None:
         if one.report
     }
     assert left == {"": None, "one": 0, "two": 2}
+    assert verified.summary() == "the group and 2 members: 2 matches left"
+    notes = {one.path: one.report.notes for one in verified.outcomes if one.report}
+    assert notes == {"": (), "one": (), "two": ("the certificate does not cover this array",)}
+    some = again.erase(WHERE, verify=report.to_dict(), member="one")
+    assert some.summary() == "1 member: no match left"
+    why = "Operation records of groups were not searched: to blank them, erase on the group."
+    for done, searches_groups in ((verified, True), (some, False)):
+        (at_one,) = (one.report for one in done.outcomes if one.report and one.path == "one")
+        whys = [place["why"] for place in at_one.certificate["not_looked_at"]]
+        assert (why not in whys) == searches_groups
 
 
 def test_copies_are_named_by_their_records_and_strange_files_are_searched(tmp_path: Path) -> None:

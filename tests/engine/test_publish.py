@@ -107,6 +107,20 @@ def test_a_schema_with_another_fill_value_is_another(tmp_path: pathlib.Path) -> 
         ct.publish(stage.uri, target.uri)
 
 
+def test_fragments_of_an_older_schema_are_named_as_such(tmp_path: pathlib.Path) -> None:
+    """The staging array itself has the field that they lack."""
+    target = EngineArray(tmp_path / "target").create()
+    target.write(10, {1: 1})
+    evolution = tiledb.ArraySchemaEvolution(target.ctx)
+    evolution.add_attribute(tiledb.Attr("b", dtype=np.int32))
+    evolution.array_evolve(target.uri)
+    stage = str(tmp_path / "stage")
+    ct.open(target.uri).clone(stage)
+    words = r"fragments were written with an older schema .*: their fields are x, a; .* are x, a, b"
+    with pytest.raises(RefusedError, match=words):
+        ct.publish(stage, target.uri)
+
+
 def followed(message: str) -> int:
     """Run the command that a hint has, and give its exit status."""
     found = re.search(r"chronotile (publish .*?) shows ", message)

@@ -266,9 +266,42 @@ def test_a_replica_that_somebody_wrote_to_is_refused(
     ct.replicate(source.uri, target.uri)
     named = other(target)
     source.write(30, {4: 4})
-    with pytest.raises(RefusedError, match="nobody else writes to") as caught:
+    with pytest.raises(RefusedError, match="somebody else wrote") as caught:
         ct.replicate(source.uri, target.uri, prune=prune)
     assert named in str(caught.value)
+    found = ct.replicate(source.uri, target.uri, check=True).findings
+    hints = [item.hint for item in found]
+    assert f"to make another copy: chronotile replicate {source.uri} NEW_TARGET" in hints
+
+
+def test_a_delete_of_ours_in_a_replica_is_named_with_its_undo(tmp_path: Path) -> None:
+    source, target = pair(tmp_path)
+    source.write(10, {1: 1, 2: 2})
+    ct.replicate(source.uri, target.uri)
+    done = ct.open(target.uri).delete("a == 1")
+    source.write(20, {3: 3})
+    undo = f"to take that back: chronotile undo {target.uri} {done.operation}"
+    with pytest.raises(RefusedError) as caught:
+        ct.replicate(source.uri, target.uri)
+    assert undo in str(caught.value)
+    checked = ct.replicate(source.uri, target.uri, check=True)
+    ways = {item.path.rpartition(".")[2]: (item.message, item.hint) for item in checked.findings}
+    assert ways["del"] == ("only in the target", undo)
+    assert ways["wrt"][0] == "only in the source"
+    ct.open(target.uri).undo(done.operation)
+    assert_replicated(source, target)
+
+
+def test_an_array_and_a_group_are_no_pair(tmp_path: Path) -> None:
+    array, group = tmp_path / "array", tmp_path / "group"
+    put_array(array, "sparse-loose")
+    put_array(group / "one", "sparse-loose")
+    put_list(group, 10, member("one", "one"))
+    before = names_of(array)
+    for source, target in ((str(array), str(group)), (str(group), str(array))):
+        with pytest.raises(RefusedError, match=r"the source is an? .*, and the target an? "):
+            ct.replicate(source, target)
+    assert names_of(array) == before
 
 
 def test_a_target_that_is_no_replica_is_refused(tmp_path: Path) -> None:
@@ -486,6 +519,23 @@ def test_a_group_is_brought_up_to_date(tmp_path: Path) -> None:
     assert names_of(target / "group") == names_of(group)
 
 
+def test_a_member_that_is_gone_does_not_hold_its_group_back(tmp_path: Path) -> None:
+    group, target = tmp_path / "group", str(tmp_path / "copy")
+    for name in ("one", "two"):
+        put_array(group / name, "sparse-loose")
+    put_list(group, 10, member("one", "one"), member("two", "two"))
+    ct.replicate(group, target)
+    put_list(group, 20, member("two", "two", gone=True))
+    shutil.rmtree(group / "two")
+    report = ct.replicate(group, target)
+    assert not report.failed
+    assert [one.path for one in report.outcomes if one.skipped] == ["two"]
+    assert found_in(tmp_path / "copy") == {"one": "array"}
+    assert ct.replicate(group, target).notes == ("1 group and 1 array unchanged",)
+    (hint, *_) = (item.hint for item in ct.replicate(group, target, check=True).findings)
+    assert hint == f"to remove it: chronotile replicate {group} {target} --prune"
+
+
 def test_a_member_that_fails_holds_its_group_back(tmp_path: Path) -> None:
     root, target = lake(tmp_path), tmp_path / "copy"
     ct.replicate(root, str(target))
@@ -495,6 +545,9 @@ def test_a_member_that_fails_holds_its_group_back(tmp_path: Path) -> None:
     put_list(root / "group", 40, member("more", "more"))
     report = ct.replicate(root, str(target))
     assert [one.path for one in report.failed] == ["group/more", "group"]
+    assert report.failed[1].error is not None
+    assert "the group's own files wait until group/more is copied" in report.failed[1].error
+    assert report.failed[1].status == 1
     assert (target / "apart" / "__schema").exists()
     assert "more" not in found_in(target / "group")
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 FIRST_WITH_DELETES = 16
 """The first format version that has deletes and updates."""
-_ONLY_ASKED = "expected to remove only what was asked for"
 
 
 def plan_delete(
@@ -67,7 +66,7 @@ def plan_delete(
         ways = "to keep them, name the rows by a field without NULL; "
         ways += "to delete them too, add --allow-null-loss"
         raise RefusedError(store.uri, f"{problem}; {ways}")
-    older = target.older_rows(stored, allowed=allow_older_loss)
+    older = target.older_rows("delete", stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
     notes += [f"leaves {rows}" for rows in also_keeps(stored, target.schema)]
     return target.plan("delete", codec.encode(stored), text, notes)
@@ -103,7 +102,7 @@ def plan_update(
         else parse_assignments(values, target.schema)
     )
     payload = codec.encode_update(stored, wanted)
-    notes = [effect, *target.older_rows(stored, allowed=allow_older_loss)]
+    notes = [effect, *target.older_rows("hide", stored, allowed=allow_older_loss)]
     notes += [f"also hits {rows}" for rows in also_removes(stored, target.schema)]
     return target.plan("update", payload, text, notes)
 
@@ -179,18 +178,19 @@ class _Target:
                 problem += f"; {shlex.join(look)} shows these rows"
                 raise RefusedError(to_text(predicate, self.schema), problem)
 
-    def older_rows(self, stored: Condition, *, allowed: bool) -> list[str]:
+    def older_rows(self, verb: str, stored: Condition, *, allowed: bool) -> list[str]:
         """Note that rows are older than a field of the condition (F15), if some are."""
         store, rules = self.store, Rules(self.history)
         look = partial(inspect, store, self.history)
         lacking = lacking_fragments(rules, fields(stored), self.moment, look)
         if not lacking:
             return []
-        words = lacking_words(lacking, count_cells(store, self.history, lacking))
+        cells = count_cells(store, self.history, lacking)
         if not allowed:
-            problem = f"{_ONLY_ASKED}; {words}"
-            raise RefusedError(store.uri, f"{problem} (--allow-older-loss permits it)")
-        return [words]
+            words = lacking_words(lacking, cells, f"TileDB would also {verb}")
+            way = f"to {verb} them too, add --allow-older-loss"
+            raise RefusedError(store.uri, f"{words}; nothing was changed; {way}")
+        return [lacking_words(lacking, cells)]
 
     def plan(self, kind: str, payload: bytes, text: str, notes: Iterable[str]) -> Plan:
         """Plan the put of the commit."""

@@ -364,8 +364,14 @@ class Report:
             where = " to the quarantine" if op == "move" else ""
             parts += [f"{word} {_counted(own)}{where}" for own in kinds if own]
         if self.findings:
-            parts.append(f"{count_text(len(self.findings), 'finding')} not repaired")
-        return ", ".join(parts) or "nothing to do"
+            noun = "difference" if self.command == "replicate" else "finding"
+            left = "" if self.command == "replicate" else " not repaired"
+            parts.append(f"{count_text(len(self.findings), noun)}{left}")
+        idle = "nothing to do"
+        if "matches_left" in self.certificate:
+            left = self.certificate["matches_left"]
+            idle = f"{count_text(left, 'match', 'matches')} left" if left else "no match left"
+        return ", ".join(parts) or idle
 
 
 def _counted(steps: list[Step]) -> str:

@@ -192,6 +192,10 @@ class Load:
         if names[0] != names[1]:
             here, there = map(", ".join, names)
             detail = f"its fields are {here}; those of the target are {there}"
+            own = schema_at(history, MAX_TIMESTAMP)
+            if own is not None and own.path != path:
+                older = f"fragments were written with an older schema ({path}): their fields are"
+                return f"{older} {here}; those of the target are {there}; nothing was changed"
         return f"its schema is not that of {self.store.uri}; nothing was changed; {detail}"
 
     def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
@@ -286,8 +290,9 @@ class Load:
                 raise RefusedError(one.store.uri, f"{problem}, whose cells keep their own")
             name = one.part.name if at is None else self._named(one.part.name, at + number)
             if name.text in self._committed or write_uri(name.text) in self.history.table.ignores:
-                problem = f"expected no fragment {name.text}, found it"
-                raise RefusedError(self.store.uri, f"{problem}; --at TIME gives it another time")
+                problem = f"the fragment {name.text} is or was there already; nothing was changed"
+                way = "to publish its rows under another time, add --at TIME"
+                raise RefusedError(self.store.uri, f"{problem}; {way}")
             copies.append(_Copy(one, name))
         self._refuse_hidden(copies)
         return copies

@@ -85,7 +85,7 @@ from chronotile.storage.place import find_place
 from chronotile.visibility.rules import has_cell_times_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from chronotile.change.plan import Look
     from chronotile.change.replica_reading import LogReading
@@ -132,7 +132,7 @@ def plan_replicate(
         prune: Remove what the source no longer has.
         tree: The places above both, if more is copied: members below them stay together.
         gone: The source itself is gone: prune all of the copy.
-        check: Plan nothing; the findings are the commits in which both differ.
+        check: Plan nothing; the findings are the files in which both differ.
 
     Raises:
         RefusedError: Somebody else wrote to the copy, or the source is damaged.
@@ -180,8 +180,9 @@ class _Round:
     """Fragments that are superseded, and no longer whole in the source."""
 
     def plan(self) -> Plan:
-        if not self.check:
-            self._refuse_others()
+        others = self._written_by_others()
+        if others and not self.check:
+            self._refuse_others(others)
         fragments = self._fragments()
         schemas = (*self._copies(SCHEMA), *self._copies("", (OLD_SCHEMA, LOCK)))
         stages = [
@@ -196,8 +197,19 @@ class _Round:
         taken_out = [*self._prune()] if self.prune else [self._take_out()]
         stages = [stage for stage in (*stages, *taken_out) if stage.steps or stage.folders]
         if self.check:
-            findings = (self._differing(*one) for one in self.differences)
-            return Plan(command="replicate", array=self.there.store.uri, findings=(*findings,))
+            way = self._way_back(others) if others else None
+            parts = {part for path in others for part in (path, *_parts(path))}
+            found = [
+                self._differing(path, words, way if path in parts else None)
+                for path, words in self.differences
+            ]
+            named = {path for path, _ in self.differences}
+            found += [
+                self._differing(path, "somebody else wrote it to the target", way)
+                for path in others
+                if named.isdisjoint((path, *_parts(path)))
+            ]
+            return Plan(command="replicate", array=self.there.store.uri, findings=tuple(found))
         if stages:
             stages = self._recorded(stages)
         removes = self.prune and any(s.op == "remove" for stage in stages for s in stage.steps)
@@ -245,12 +257,8 @@ class _Round:
 
     # What the copy must not hold.
 
-    def _refuse_others(self) -> None:
-        """Refuse a copy that somebody else has written to.
-
-        Raises:
-            RefusedError: Somebody has.
-        """
+    def _written_by_others(self) -> list[str]:
+        """List the files of the copy that somebody else has written."""
         mine, theirs = self.here.files, self.there.files
         other = [
             path
@@ -267,11 +275,30 @@ class _Round:
                 and not self._own_names(path)
                 and (self.record is None or self._grew or self._is_new(entry.modified_ms))
             ]
-        if other:
-            if read_record(self.there.store) != self.record:
-                raise ChangedError(self.there.store.uri, OTHER_REPLICATOR)
-            problem = f"expected a copy of {self.here.store.uri} that nobody else writes to"
-            raise RefusedError(self.there.store.uri, f"{problem}, found {shown(sorted(other))}")
+        return sorted(other)
+
+    def _refuse_others(self, others: list[str]) -> None:
+        """Refuse a copy that somebody else has written to.
+
+        Raises:
+            RefusedError: Always, unless it is another replicator.
+            ChangedError: Another replicator has written these files.
+        """
+        if read_record(self.there.store) != self.record:
+            raise ChangedError(self.there.store.uri, OTHER_REPLICATOR)
+        problem = f"it is not only a copy of {self.here.store.uri}: somebody else wrote"
+        problem += f" {shown(others)}; nothing was copied; {self._way_back(others)}"
+        raise RefusedError(self.there.store.uri, problem)
+
+    def _way_back(self, others: Collection[str]) -> str:
+        """Say how to take back what somebody else wrote to the copy."""
+        uri = shell_word(self.there.store.uri)
+        for one in operations.tell_operations(self.there.store):
+            is_ours = one["state"] == "done" and not one["group"]
+            if is_ours and not set(others).isdisjoint((*one["put"], *one["added"])):
+                return f"to take that back: chronotile undo {uri} {one['id']}"
+        source = shell_word(self.here.store.uri)
+        return f"to make another copy: chronotile replicate {source} NEW_TARGET"
 
     def _is_new(self, modified_ms: int | None) -> bool:
         assert self.record is not None
@@ -316,8 +343,8 @@ class _Round:
             size, source = len(data), at_hand({path: data})
         return Step(op="copy", path=path, size=size, reason="new in the source", source=source)
 
-    def _exchange(self, path: str, data: bytes, reason: str) -> Step:
-        self._differ(path, "other content")
+    def _exchange(self, path: str, data: bytes, reason: str, words: str = "other content") -> Step:
+        self._differ(path, words)
         old = self.there.content[path]
         return Step(
             op="replace", path=path, size=len(data), reason=reason, data=data, old=old, keep=False
@@ -331,10 +358,13 @@ class _Round:
         self._differ(path, words)
         self.findings.append(self._differing(path, words))
 
-    def _differing(self, path: str, words: str) -> Finding:
+    def _differing(self, path: str, words: str, hint: str | None = None) -> Finding:
         """Make a finding on a file of the copy that is not as in the source."""
         source = shell_word(self.here.store.uri)
-        hint = f"to bring it up to date: chronotile replicate {source} {{array}}"
+        if not self.here.files:
+            places = " ".join(shell_word(place.uri) for place in self.tree)
+            hint = f"to remove it: chronotile replicate {places} --prune"
+        hint = hint or f"to bring it up to date: chronotile replicate {source} {{array}}"
         return finding(self.there.store.uri, DIFFERS, path, words, hint=hint)
 
     @cached_property
@@ -647,6 +677,8 @@ class _Round:
             if wanted is not None:
                 if data not in wanted:
                     yield self._exchange(path, min(wanted), "it has changed in the source")
+            elif not self.here.files:
+                self._leave(path, "only in the target")
             elif path not in stand_ins:
                 try:
                     made = harmless_tiles(
@@ -656,7 +688,8 @@ class _Round:
                     made = {}
                 if path[-4:] in made:
                     reason = "matches no row: the source took the delete out"
-                    yield self._exchange(path, made[path[-4:]], reason)
+                    data = made[path[-4:]]
+                    yield self._exchange(path, data, reason, "only in the target")
                 else:
                     words = "only in the target, and hides rows: --prune removes it"
                     self._leave(path, f"{words}, or --key-file lets it match none")
@@ -750,6 +783,11 @@ def _named(line: str) -> str:
     """Name what a line of a `.vac` or `.ign` hides."""
     name = vacuumed_name(line)
     return name.removesuffix(".wrt").removesuffix(".ok")
+
+
+def _parts(path: str) -> list[str]:
+    """Give the names in a path, without the extension of a file."""
+    return [*path.split("/"), path.rpartition("/")[2].rpartition(".")[0]]
 
 
 def _is_in_root(name: str) -> bool:

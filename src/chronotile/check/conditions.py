@@ -177,17 +177,21 @@ def lacking_fragments(
     return lacking
 
 
-def lacking_words(lacking: Mapping[str, tuple[str, ...]], cells: int | None = None) -> str:
+def lacking_words(
+    lacking: Mapping[str, tuple[str, ...]], cells: int | None = None, lead: str = "it also removes"
+) -> str:
     """Say what a delete does to fragments that lack its fields, and to their cells.
 
-    >>> lacking_words({"__fragments/a": ("b",)}, 7)
-    'it removes every row that it compares with b in 1 fragment (7 cells) from before b was added'
+    >>> lacking_words({"a": ("b",)})
+    'it also removes rows that lack b: up to all of 1 fragment from before b was added'
+    >>> lacking_words({"a": ("b",)}, 7, "it would hide")
+    'it would hide rows that lack b: up to all of 1 fragment (7 cells) from before b was added'
     """
     fields = ", ".join(sorted({name for names in lacking.values() for name in names}))
     count, was = count_text(len(lacking), "fragment"), "were" if "," in fields else "was"
-    rows = f"every row that it compares with {fields}"
     of_cells = "" if cells is None else f" ({count_text(cells, 'cell')})"
-    return f"it removes {rows} in {count}{of_cells} from before {fields} {was} added"
+    some = f"{lead} rows that lack {fields}"
+    return f"{some}: up to all of {count}{of_cells} from before {fields} {was} added"
 
 
 def failures(view: View) -> Iterator[str]:

@@ -67,6 +67,12 @@ def _is_for_good(reports: Sequence[Report]) -> bool:
     return not is_said and any(report.steps and report.state == "final" for report in reports)
 
 
+def _ways(report: Report) -> list[str]:
+    """List what to do about the differences of a replica."""
+    found = report.findings if report.command == "replicate" else ()
+    return [*dict.fromkeys(item.hint for item in found)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
     """The report of a change of an array, done or planned."""
@@ -114,6 +120,7 @@ class ChangeReport:
             yield f"in a bucket, an open takes {both}{why}"
         for item in report.findings:
             yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
+        yield from _ways(report)
         for line in certificate_lines(report.certificate):
             yield line.replace(ASKED, self.where)
         if report.operation is not None:
@@ -151,7 +158,10 @@ class GroupChangeReport:
                 for line in certificate_lines(one.report.certificate):
                     yield Text(f"      {line.replace(ASKED, self.where)}")
                 for item in one.report.findings:
-                    yield Text(f"      {item.severity}: {item.code}  {item.message}", "red")
+                    what = f"{item.path}: {item.message}" if item.path else item.message
+                    yield Text(f"      {item.severity}: {item.code}  {what}", "red")
+                for way in _ways(one.report):
+                    yield f"      {way}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,11 +295,14 @@ def changing(function: F) -> F:
     return call  # type: ignore[return-value]  # the same to click, which passes names
 
 
-_older = click.option(
-    "--allow-older-loss",
-    is_flag=True,
-    help="Also delete rows that are older than a field in the predicate.",
-)
+def _older(verb: str) -> Callable[[F], F]:
+    return click.option(
+        "--allow-older-loss",
+        is_flag=True,
+        help=f"Also {verb} rows that were written before a field of the predicate was added.",
+    )
+
+
 _where = click.option(
     "--where",
     required=True,
@@ -324,7 +337,7 @@ _from_now = click.option(
     is_flag=True,
     help="Also delete rows with NULL or NaN in a field of the predicate.",
 )
-@_older
+@_older("delete")
 def delete(call: Call, **options: Any) -> int:
     """Delete the rows of ARRAY that satisfy a predicate: write a delete commit.
 
@@ -356,7 +369,7 @@ def delete(call: Call, **options: Any) -> int:
     is_flag=True,
     help="Required, as TileDB treats an update as a delete.",
 )
-@_older
+@_older("hide")
 def update(call: Call, **options: Any) -> int:
     """Write an update commit: new values for the rows of ARRAY that satisfy a predicate.
 
@@ -398,7 +411,7 @@ def update(call: Call, **options: Any) -> int:
     "output",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="A file for the certificate: .json, or .html for a page to print.",
+    help="A file for the certificate: .json, which --verify reads, or .html, a page to print.",
 )
 def erase(
     call: Call, where: str, verify: str | None, yes: bool, output: str | None, **options: Any
@@ -432,7 +445,8 @@ def erase(
     status = call.show(done, shell_word(where))
     if done.dry_run and not call.as_json and any(one.steps for one in reports_of(done)):
         click.echo(
-            "note: the run may also write or remove files in __commits that are not listed here"
+            "note: the run also removes the empty commit files of fragments that go; it may put an "
+            ".ign that cancels their commits, and write .con and .vac files again without them"
         )
     if output is not None and not done.dry_run:
         write_certificate(done, output, form)
@@ -443,7 +457,11 @@ def read_certificate(path: str) -> dict[str, Any]:
     """Read a certificate."""
     from chronotile.format.documents import read_json
 
-    return read_json(Path(path).read_bytes(), path, "a certificate")
+    data = Path(path).read_bytes()
+    if data.lstrip()[:1] == b"<":
+        problem = "--verify needs the .json certificate; a .html page is only to print"
+        raise wrong_call(f"{path}: {problem}")
+    return read_json(data, path, "a certificate")
 
 
 def reports_of(done: Report | GroupReport) -> list[Report]:
@@ -695,7 +713,11 @@ def undo(call: Call, operation: str | None) -> int:
     is_flag=True,
     help="In a group: keep the fragments' own times. Members then show them one by one.",
 )
-@click.option("--again", is_flag=True, help="Also publish fragments that ARRAY has or once had.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Also publish fragments that ARRAY once had; with --at, also those that it has.",
+)
 @click.option(
     "--allow-hidden", is_flag=True, help="Publish even if a later delete hides some of the rows."
 )
@@ -756,7 +778,7 @@ def clone(
 @click.option(
     "--prune", is_flag=True, help="Remove files that SOURCE no longer has, instead of hiding them."
 )
-@click.option("--check", is_flag=True, help="Copy nothing: list the commits that differ.")
+@click.option("--check", is_flag=True, help="Copy nothing: list the files that differ.")
 @click.option("--follow", is_flag=True, help="Go on, round by round, until it is stopped.")
 @click.option(
     "--every",
@@ -909,8 +931,27 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
         state = "undone" if one["id"] in undone else one["state"]
         who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))
-        table.add_row(one["id"], one["time"], one["command"], styled, who, what)
+        table.add_row(one["id"], one["time"], _command(one), styled, who, what)
     yield table
+
+
+def _command(record: dict[str, Any]) -> str:
+    """Name the command of a record as users type it."""
+    command = str(record["command"])
+    return "tag remove" if command == "untag" else command
+
+
+def _value(value: object) -> str:
+    """Write the value of an option.
+
+    >>> _value(["a", "b"]), _value({"a": 1}), _value("x y"), _value(True)
+    ('a and b', 'a=1', "'x y'", 'yes')
+    """
+    if isinstance(value, list):
+        return " and ".join(map(_value, value))
+    if isinstance(value, dict):
+        return " and ".join(f"{name}={_value(one)}" for name, one in value.items())
+    return "yes" if value is True else shell_word(str(value))
 
 
 def _counted(paths: Sequence[str]) -> str:
@@ -925,10 +966,17 @@ def _counted(paths: Sequence[str]) -> str:
 
 def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
     """Give the head of one operation, its notes and every file."""
-    yield Text(f"{document['id']}: {document['command']}, {document['state']}", "bold")
+    yield Text(f"{document['id']}: {_command(document)}, {document['state']}", "bold")
     for name in ("time", "author", "message", "options", "rows", "undoes", "group"):
-        if document.get(name):
-            yield Text(f"{name}: {document[name]}")
+        value = document.get(name)
+        if name == "options" and isinstance(value, dict):
+            value = ", ".join(
+                f"{key.replace('_', '-')} {_value(one)}" for key, one in value.items() if one
+            )
+        elif name == "rows" and isinstance(value, dict):
+            value = ", ".join(f"{count:,} {what}" for what, count in value.items())
+        if value:
+            yield Text(f"{name}: {value}")
     for note in document.get("notes", ()):
         yield Text(f"note: {note}", "yellow")
     parts = [("", document)]

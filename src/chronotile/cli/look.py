@@ -400,7 +400,7 @@ class ExplainReport:
             return
         more = len(deletes) + len(updates) - MOST
         yield ""
-        yield Text("What hides rows in visible fragments", "bold")
+        yield Text("Deletes and updates in force (one may match no row)", "bold")
         for moment, name, words, notes in sorted(commits)[:MOST]:
             yield f"  {span_text(moment, moment)}  {words}"
             for note in notes:

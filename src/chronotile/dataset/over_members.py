@@ -166,19 +166,38 @@ class GroupReport:
         >>> GroupReport("vacuum", "g", dry_run=False, outcomes=()).summary()
         '0 members: nothing to do'
         """
-        members = count_text(len(self.outcomes), "member")
         reports = [one.report for one in self.outcomes if one.report is not None]
         steps = tuple(step for report in reports for step in report.steps)
         findings = tuple(item for report in reports for item in report.findings)
+        searched = [one.certificate for one in reports if "matches_left" in one.certificate]
+        left = sum(one["matches_left"] for one in searched)
         whole = Report(
-            self.command, self.group, dry_run=self.dry_run, steps=steps, findings=findings
+            self.command,
+            self.group,
+            dry_run=self.dry_run,
+            steps=steps,
+            findings=findings,
+            certificate={"matches_left": left} if searched else {},
         )
-        parts = [f"{members}: {whole.summary(would=would)}"]
+        parts = []
+        if steps or findings or searched or not self.failed:
+            parts.append(whole.summary(would=would))
         if self.failed:
             parts.append(f"{len(self.failed):,} failed")
         if skipped := sum(one.skipped for one in self.outcomes):
             parts.append(f"{skipped:,} left alone")
-        return ", ".join(parts)
+        if self.command == "replicate" and not self.outcomes:
+            return ", ".join(parts)  # a note counts what is unchanged
+        return f"{self._whom()}: {', '.join(parts)}"
+
+    def _whom(self) -> str:
+        """Count the members, without the group's own files."""
+        is_own = any(one.is_group and not one.path for one in self.outcomes)
+        count = len(self.outcomes) - is_own
+        members = count_text(count, "member")
+        if not is_own:
+            return members
+        return f"the group and {members}" if count else "the group itself"
 
 
 class MemberPlan(NamedTuple):

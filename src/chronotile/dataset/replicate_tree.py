@@ -21,10 +21,10 @@ from chronotile.change.plan import Report
 from chronotile.change.replica_reading import MUTABLE, is_log_file, root_of
 from chronotile.change.replica_record import read_record, release
 from chronotile.change.replicate import plan_replicate
-from chronotile.check.findings import WrongPlaceError, count_text
+from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.dataset.over_members import GroupReport, MemberOutcome
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
-from chronotile.format.kinds import GROUP, GROUP_MARKER, LABELS, OWN
+from chronotile.format.kinds import GROUP, GROUP_MARKER, LABELS, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def replicate_tree(
         options: What to do.
 
     Raises:
-        WrongPlaceError: One place lies in the other.
+        WrongPlaceError: One place lies in the other, or is an array, and the other one a group.
         ArrayNotFoundError: The source has neither an array nor a group.
     """
     if there.place.is_below(here.place) or here.place.is_below(there.place):
@@ -92,6 +92,9 @@ def replicate_tree(
             problem = "source and target lie one inside of the other"
         raise WrongPlaceError(there.uri, problem)
     places, misnamed = _places(here, there)
+    for place in places:
+        if place.is_group and not place.root and (mixed := _mixed(place)) is not None:
+            raise WrongPlaceError(there.uri, mixed)
     due = [place for place in places if not _is_unchanged(here, there, place)]
     run = _Run(here, there, key, options)
     outcomes: list[MemberOutcome] = []
@@ -99,13 +102,17 @@ def replicate_tree(
         some = [place for place in due if place.order == order]
         threads = min(_PLACES_AT_ONCE, len(some)) if _is_slow(here, there) else 1
         done = [*ahead(run.replicate, some, threads)]
-        run.failed |= {one.path for one in done if one.error is not None}
+        run.failed |= {one.path for one in done if one.error is not None and not one.skipped}
         outcomes += done
     outcomes = [one for one in outcomes if one.has_steps or one.error or _has_findings(one)]
     same = len(places) - len(outcomes)
     notes: tuple[str, ...] = ()
     if same and len(places) > 1:
-        notes = (f"{count_text(same, 'place')} unchanged",)
+        changed = {one.path for one in outcomes}
+        groups = sum(place.is_group for place in places if place.root not in changed)
+        arrays = same - groups
+        counts = [count_text(n, word) for n, word in ((groups, "group"), (arrays, "array")) if n]
+        notes = (f"{' and '.join(counts)} unchanged",)
     if misnamed:
         files = count_text(len(misnamed), "file")
         notes += (f"{files} not copied: names out of bounds, such as {misnamed[0]}",)
@@ -207,8 +214,10 @@ class _Run:
         inside = [path for path in self.failed if _is_inside(path, place.root)]
         try:
             if place.is_group and inside:
-                problem = f"expected its members first, found that {inside[0]} failed"
-                raise ChangedError(there.uri, problem)
+                problem = f"the group's own files wait until {inside[0]} is copied"
+                raise RefusedError(there.uri, problem)
+            if place.is_group and (mixed := _mixed(place)) is not None:
+                raise RefusedError(there.uri, mixed)
             if not place.here and not (self.options.prune or self.options.check):
                 words = "only in the target: --prune removes it"
                 return replace(outcome, error=words, skipped=True)
@@ -249,6 +258,16 @@ class _Run:
         if is_new and report.steps:
             operations.note_copy(here, there, "replicate", options.message)
         return report
+
+
+def _mixed(place: _Pair) -> str | None:
+    """Say that one side is an array and the other one a group; None if both are groups."""
+    schemas = (f"{SCHEMA}/", OLD_SCHEMA)
+    if any(path.startswith(schemas) for path in place.here):
+        return "the source is an array, and the target a group"
+    if any(path.startswith(schemas) for path in place.there):
+        return "the source is a group, and the target an array"
+    return None
 
 
 def _below(store: Store, root: str) -> Store:

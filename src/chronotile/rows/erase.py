@@ -100,6 +100,7 @@ MEMORY = 1 << 31
 """Bytes that the engine may take to rewrite one fragment."""
 _MOST_PLACES = 1_000
 """Rows whose earlier values can be erased at a time."""
+NO_FIELD = "it has no field of that name"
 _FEWER = "every window sees what it saw before, without some or all of the rows that match"
 
 
@@ -122,7 +123,7 @@ def plan_erase(
     except PredicateError as error:
         if not is_member or "field" not in error.problem:
             raise
-        return Plan(command="erase", array=store.uri, notes=("it has no field of that name",))
+        return Plan(command="erase", array=store.uri, notes=(NO_FIELD,))
     return _Erasure(store, key, found, age_ms(orphan_age), earlier_values=earlier_values).plan()
 
 
@@ -147,6 +148,8 @@ def certified(
     key: bytes | None,
     where: str,
     verify: Mapping[str, Any] | None = None,
+    *,
+    with_groups: bool = False,
 ) -> Report:
     """Look at an array again, and add the certificate to the report of an erasure.
 
@@ -156,16 +159,17 @@ def certified(
         key: Its key.
         where: The predicate; an array without its fields gets no certificate.
         verify: A certificate that was made before: its predicate must be this one.
+        with_groups: The groups above it are searched too.
 
     Raises:
         RefusedError: The certificate is of another predicate.
     """
     try:
-        found = survey(store, key, where)
+        found = survey(store, key, where, with_groups=with_groups)
     except PredicateError:
         if report.steps or verify is not None:
             raise
-        return report
+        return replace(report, notes=tuple(dict.fromkeys((*report.notes, NO_FIELD))))
     before, salt = report.rows.get("erased", 0), None
     if verify is not None:
         salt, before = str(verify.get("salt")), int(verify.get("matches_found", 0))
@@ -327,7 +331,7 @@ class _Erasure:
         if found.matches or stages:
             count = count_text(found.matches, "row")
             where = count_text(len(found.matching), "fragment folder")
-            where += ", each copy counted" if len(found.matching) > 1 else ""
+            where += " (a row counts once in each that holds it)" if len(found.matching) > 1 else ""
             first = f"this cannot be undone: it erases {count} in {where}, from every window"
             self.losses.insert(0, first)
         self.notes += [f"the window of {label} loses the rows that match" for label in found.tags()]

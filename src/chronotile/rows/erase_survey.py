@@ -74,8 +74,10 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete
 
 
-LINKED = "a clone, or other names elsewhere, keep the files of "
+LINKED = "hard links elsewhere, such as those of a clone, keep the files of "
 """How a note begins on a folder whose files have names outside of the array."""
+_LINKED = (LINKED, "a clone, or other names elsewhere, keep the files of ")
+"""The same, with what earlier records say."""
 _KINDS = {
     ENUMERATIONS: ("enumeration", "it has the value as a label"),
     SCHEMA: ("schema", "it names a value"),
@@ -182,8 +184,10 @@ def predicate_hash(matcher: Matcher, salt: str) -> str:
     return hmac.new(bytes.fromhex(salt), text.encode(), hashlib.sha256).hexdigest()
 
 
-def survey(store: Store, key: bytes | None, where: str) -> Survey:
+def survey(store: Store, key: bytes | None, where: str, *, with_groups: bool = False) -> Survey:
     """Look at every fragment folder, and at every file that may name a value.
+
+    `with_groups`: the caller searches the groups above it too.
 
     Raises:
         NoEngineError: The engine is not installed.
@@ -222,7 +226,12 @@ def survey(store: Store, key: bytes | None, where: str) -> Survey:
         torn=torn,
         naming=naming,
         named=tuple(search.named),
-        not_looked_at=(*unread, *search.unread, *short, *_elsewhere(log, fragments)),
+        not_looked_at=(
+            *unread,
+            *search.unread,
+            *short,
+            *_elsewhere(log, fragments, with_groups=with_groups),
+        ),
         files=(*search.read, *(entry.path for one in whole for entry in one.folder.files)),
         at_ms=now_ms(),
     )
@@ -329,15 +338,20 @@ def _kind(path: str) -> tuple[str, str] | None:
     return next((_KINDS[one] for one in _KINDS if path.startswith(f"{one}/")), None)
 
 
-def _elsewhere(log: Log, fragments: tuple[FragmentMatches, ...]) -> Iterator[Trace]:
+def _elsewhere(
+    log: Log, fragments: tuple[FragmentMatches, ...], *, with_groups: bool
+) -> Iterator[Trace]:
     """List what nobody can look at from here."""
     store, listing = log.store, log.history.listing
     for path in listing.linked_fragments:
         yield Trace("fragment", path, "it is a link: erase in the array that it leads to")
     paths = {entry.path for one in fragments if one.matches for entry in one.folder.files}
     linked = [path.rpartition("/")[0] for path in store.linked_elsewhere() if path in paths]
-    for folder in dict.fromkeys((*linked, *_erased_links(store))):
+    for folder in dict.fromkeys(linked):
         yield Trace("hard links", folder, "its files have names elsewhere, as a clone gives them")
+    for folder in dict.fromkeys(_erased_links(store)):
+        why = "an erasure removed it here; other names of its files may keep its rows"
+        yield Trace("hard links", folder, why)
     yield from copies(store)
     keeps = store.keeps_versions()
     if keeps is not False:
@@ -355,10 +369,12 @@ def _elsewhere(log: Log, fragments: tuple[FragmentMatches, ...]) -> Iterator[Tra
         "elsewhere",
         "Copies that others made have no record here, and were not searched.",
     )
-    why = "Tables of a pipeline were not searched: old versions of the one named conditions"
-    why += " may hold the value."
+    why = "Tables of a pipeline were not searched: old versions of its table `conditions` may hold"
+    why += " the value."
     yield Trace("tables of a fleet", "elsewhere", why)
     why = "Operation records of groups were not searched: to blank them, erase on the group."
+    if with_groups:
+        why = "Operation records of other groups that hold this array were not searched."
     yield Trace("records of groups", "elsewhere", why)
     why = "Temporary folders of runs killed on other machines were not searched."
     yield Trace("temporary folders", "elsewhere", why)
@@ -390,4 +406,7 @@ def _erased_links(store: Store) -> Iterator[str]:
         if operation.command == "erase":
             with suppress(ChronotileError):
                 notes = map(str, read_operation(store, operation).get("notes", ()))
-                yield from (one.removeprefix(LINKED) for one in notes if one.startswith(LINKED))
+                for one in notes:
+                    for start in _LINKED:
+                        if one.startswith(start):
+                            yield one.removeprefix(start)

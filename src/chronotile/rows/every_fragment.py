@@ -21,10 +21,13 @@ from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import Compare, Condition, fields, flatten, negate
 from chronotile.conditions.truth import Column, Sense, column_truth, rows_asked_for, rows_kept
 from chronotile.errors import ChronotileError, PredicateError, ReadError
+from chronotile.format import tiles
 from chronotile.format.fragment_footer import METADATA, FooterLayout, without_delete_metadata
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
 from chronotile.format.kinds import FRAGMENTS, LABELS, OLD_SCHEMA, OWN
 from chronotile.format.names import format_name, try_parse
+from chronotile.format.schema import decode_schema
+from chronotile.history.read_history import SchemaFile
 from chronotile.rows.cell_source import lacked_fields
 from chronotile.rows.engine import (
     GLOBAL_ORDER,
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from chronotile.format.fragment_footer import Footer
     from chronotile.format.names import Name
     from chronotile.format.schema import Field, Schema
-    from chronotile.history.read_history import SchemaFile
     from chronotile.log import Log
     from chronotile.rows.engine_cells import Cells
     from chronotile.storage.store import Entry
@@ -112,9 +114,10 @@ def open_fragment(log: Log, path: str) -> OpenedFragment:
     frame = frame_metadata(data, where)
     text = frame.head.schema_name or OLD_SCHEMA
     items = [item for item in log.history.schemas if item.text == text]
-    if not items or items[0].schema is None:
+    item = items[0] if items else _kept_schema(log, path, text)
+    if item is None or item.schema is None:
         raise ReadError(where, f"expected its schema {text!r:.120}, found none that can be read")
-    schema = items[0].schema
+    schema = item.schema
     metadata = decode_metadata(data, schema, where, key=log.history.key)
     bared = None
     if metadata.footer.has_delete_metadata:
@@ -122,7 +125,19 @@ def open_fragment(log: Log, path: str) -> OpenedFragment:
         end = without_delete_metadata(raw, metadata.footer, FooterLayout(schema))
         bared = data[: frame.footer_start] + end
     applied = (one.rpartition("/")[2].removesuffix(".del") for one in metadata.applied_deletes)
-    return OpenedFragment(items[0], metadata.footer, tuple(applied), bared)
+    return OpenedFragment(item, metadata.footer, tuple(applied), bared)
+
+
+def _kept_schema(log: Log, path: str, text: str) -> SchemaFile | None:
+    """Read the schema of a fragment in the quarantine that lies there beside it; None if none."""
+    if not path.startswith(f"{OWN}/"):
+        return None
+    for entry in log.store.list_dir(path.rpartition("/")[0]).files:
+        if entry.path.endswith(f"-{text}"):
+            tile = tiles.decode(log.store.read(entry.path), entry.path, key=log.history.key)
+            schema = decode_schema(tile.payload, entry.path)
+            return SchemaFile(path=entry.path, name=try_parse(text), schema=schema)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

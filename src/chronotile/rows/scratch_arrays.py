@@ -19,7 +19,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import FIRST_WITH_COMMITS
 from chronotile.format.fragment_footer import METADATA
-from chronotile.format.kinds import COMMITS, FRAGMENTS, OK, SCHEMA
+from chronotile.format.kinds import COMMITS, FRAGMENTS, OK, OWN, SCHEMA
 from chronotile.format.names import format_name, new_name, parse_name, version_of
 from chronotile.format.schema import decode_schema
 from chronotile.history.read_footers import FooterReader
@@ -143,7 +143,9 @@ def put_lone_fragment(
     encrypted = False
     for item in items:
         data, encrypted = _schema_bytes(log, item, every_version=every_version)
-        scratch.put(item.path, data)
+        # In the quarantine a number stands before its name.
+        is_kept = item.path.startswith(f"{OWN}/")
+        scratch.put(f"{SCHEMA}/{item.text.partition('-')[2]}" if is_kept else item.path, data)
     if len(items) > 1:
         scratch.put(f"{SCHEMA}/{format_name(FAR, FAR, _LAST_UUID, None)}", data)
     return encrypted

@@ -37,14 +37,16 @@ def certificate_lines(certificate: Mapping[str, Any]) -> Iterator[str]:
 
     >>> one = {"cells_read": 3, "files_read": ["a"], "matches_found": 1, "matches_left": 0}
     >>> list(certificate_lines(one))
-    ['certificate: 3 cells in 1 file read, 1 match found, 0 left']
+    ['certificate: 3 cells in 1 file read: no match left (the erasure found 1)']
     """
     if "cells_read" in certificate:  # not of a group itself
         files, found = len(certificate["files_read"]), certificate["matches_found"]
+        cells, left = certificate["cells_read"], certificate["matches_left"]
+        what = f"{left:,} match{'es' * (left != 1)} left" if left else "no match left"
         yield (
-            f"certificate: {certificate['cells_read']:,} cells in {files:,} "
-            f"file{'s' * (files != 1)} read, {found:,} match{'es' * (found != 1)} found, "
-            f"{certificate['matches_left']:,} left"
+            f"certificate: {cells:,} cell{'s' * (cells != 1)} in {files:,} "
+            f"file{'s' * (files != 1)} read: {what}"
+            + (f" (the erasure found {found:,})" if found else "")
         )
     for place in certificate.get("still_named", ()):
         yield f"still there: {place['what']} {place['where']}: {place['why']}"
@@ -74,7 +76,7 @@ def _section(one: Mapping[str, Any]) -> str:
         ("Hash of the predicate (HMAC-SHA256, the salt is its key)", one["predicate_hash"]),
         ("Salt", one["salt"]),
         ("Cells looked at", f"{one['cells_read']:,}"),
-        ("Matches found", f"{one['matches_found']:,}"),
+        ("Matches that the erasure found", f"{one['matches_found']:,}"),
         ("Matches left", f"{left:,}"),
     )
     rows = [(escaped(name), f"<code>{escaped(value)}</code>") for name, value in facts]

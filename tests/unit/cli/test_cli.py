@@ -264,7 +264,7 @@ def test_a_delete_that_breaks_the_array_is_noted(capsys: pytest.CaptureFixture[s
         ("bare", ("0", "99"), "nothing was ever written"),
         ("sparse-loose", ("0", "5"), "The window ends before the first write."),
         ("secret-loose-v22", ("0", "99"), "--key-file FILE opens"),
-        ("sparse-loose", ("0", "99"), "What hides rows in visible fragments"),
+        ("sparse-loose", ("0", "99"), "Deletes and updates in force"),
     ],
 )
 def test_explain_gives_advice(

@@ -75,6 +75,7 @@ def test_all_are_planned_before_one_is_changed(dataset: Dataset) -> None:
     }
     assert [one.path for one in done.failed] == ["b", "gone"]
     assert done.summary() == "4 members: put 1 file (2 bytes), 2 failed, 1 left alone"
+    assert changed(dataset, planner, pattern="b").summary() == "1 member: 1 failed"
     document = json.loads(done.to_json())
     assert [one["member"] for one in document["members"]] == ["a", "b", "far", "gone"]
     (operation,) = list_operations(dataset.store)

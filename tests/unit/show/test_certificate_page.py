@@ -29,7 +29,7 @@ CERTIFICATE = {
 
 def test_lines_say_what_is_left() -> None:
     assert list(certificate_lines(CERTIFICATE)) == [
-        "certificate: 1,200 cells in 2 files read, 2 matches found, 0 left",
+        "certificate: 1,200 cells in 2 files read: no match left (the erasure found 2)",
         "not searched: backups elsewhere; nobody can",
     ]
     left = [{"what": "enumeration", "where": "e", "why": "a label"}]
