@@ -90,8 +90,9 @@ def plan_undo_members(
             is_own = store.uri == dataset.uri
             plan = plan_inverse(store, dataset.key, record, begun=own if is_own else None)
         except ChronotileError as error:
-            problem = f"expected that every member can, found {target.path or dataset.uri}"
-            raise RefusedError(dataset.uri, f"{problem}: {error}") from error
+            problem = error.problem.removeprefix("nothing was changed: ")
+            where = target.path or "the group itself"
+            raise RefusedError(dataset.uri, f"nothing was changed: {where}: {problem}") from error
         if plan.steps:
             planned.append(planned_as(target, plan, known))
     return planned[::-1]
