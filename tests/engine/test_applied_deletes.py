@@ -14,10 +14,12 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.check.findings import RefusedError
 from chronotile.cli import sample
 from chronotile.cli.program import main
 from chronotile.format.timestamps import time_text
+from chronotile.storage.store import open_store
 
 KEY = "0123456789abcdeF0123456789abcdeF"
 TESTS = Path(__file__).parents[1]
@@ -241,7 +243,7 @@ def test_for_ever_rows_that_a_merge_took_stay_away(
 ) -> None:
     array = EngineArray(sample.unpack(tmp_path).array)
     assert len(array.answer()) == 204
-    opened = ct.open(array.uri)
+    opened = Array(open_store(array.uri))
     planned = opened.undelete("1edafe", ever=True, dry_run=True)
     report = opened.undelete("1edafe", ever=True)
     assert report.rows == planned.rows == {"restored": 12}
@@ -268,7 +270,7 @@ def test_rows_that_another_delete_hides_too_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     array = EngineArray(sample.unpack(tmp_path).array)
-    report = ct.open(array.uri).undelete("6b6ae8")
+    report = Array(open_store(array.uri)).undelete("6b6ae8")
     assert report.rows == {"restored": 12}
     assert "removed 14 rows: 2 of them stay hidden, as a later write" in report.notes[0]
     assert len(array.answer()) == 216
@@ -285,7 +287,7 @@ def test_rows_that_another_delete_hides_too_are_told(
 
 
 def test_of_rows_that_are_back_none_comes_for_ever(tmp_path: Path) -> None:
-    opened = ct.open(sample.unpack(tmp_path).array)
+    opened = Array(open_store(str(sample.unpack(tmp_path).array)))
     assert opened.undelete("1edafe").rows == {"restored": 21}
     planned = opened.undelete("1edafe", ever=True, dry_run=True)
     assert planned.rows == {"restored": 0}
