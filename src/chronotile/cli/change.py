@@ -669,9 +669,9 @@ def restore(call: Call, **options: Any) -> int:
 def undelete(call: Call, name: str, **options: Any) -> int:
     """Bring back the rows of ARRAY that one delete or update hides.
 
-    They come back from now on, or from --at. Windows that end before that time do not change; with
-    --ever the rows come back in every window. If commits alone cannot do it, TileDB writes the rows
-    again, if it is installed. Later writes and deletes stay in force.
+    They come back from now on, or from --at. Windows that end before that time do not change,
+    except with --ever. If commits alone cannot do it, TileDB writes the rows again, if it is
+    installed. Later writes and deletes stay in force.
     """
     return call.show(call.place.undelete(name, **options, **call.how))
 
