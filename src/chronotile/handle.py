@@ -682,7 +682,7 @@ class Handle(ABC, Generic[R]):
             name: The name of the delete or update, or enough of its id.
             at: The moment from which on they come back, after every commit; now, if it is left
                 out. Every window that ends before stays as it is.
-            ever: Take it out of the whole history instead.
+            ever: Bring them back in every window; rows that a merge took out stay away.
             commits_only: Refuse if commits alone cannot do it; without it TileDB, if it is
                 installed, writes the rows again that nothing later overwrote or deleted.
             how: Options that every change takes.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from chronotile.visibility.view import View
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -281,7 +281,7 @@ class Log:
         if log_only and deep:
             raise ChronotileError(self.array, "expected log_only or deep, found both")
         store = None if log_only else self.store
-        return Findings(check(self.history, self.rules, store, deep=deep))
+        return Findings(with_undeletes(store, check(self.history, self.rules, store, deep=deep)))
 
     def older_words(self, commit: Delete) -> tuple[str, ...]:
         """Tell what a delete does to fragments that lack a field that it names (F15).
@@ -515,3 +515,22 @@ class Following:
                 found.append((whole, under.setdefault(whole.name, [])))
             under.setdefault(whole.name, []).append(event)
         return [(event, tuple(commits)) for event, commits in found]
+
+
+def with_undeletes(store: Store | None, found: Sequence[Finding]) -> Sequence[Finding]:
+    """Say of the deletes in findings whose rows are back already."""
+    if store is None or all(one.code != "delete-hits-null" for one in found):
+        return found
+    from chronotile.change.operations import tell_operations
+    from chronotile.show.operation_words import OperationWords
+
+    back: dict[str, str] = {}
+    with suppress(ChronotileError):  # the findings stand without it
+        back = OperationWords(tell_operations(store)).undeleted
+
+    def told(one: Finding) -> Finding:
+        words = [text for name, text in back.items() if name in one.hint]
+        is_of_delete = words and one.code == "delete-hits-null"
+        return replace(one, hint=f"nothing to run: {words[0]}") if is_of_delete else one
+
+    return [*map(told, found)]

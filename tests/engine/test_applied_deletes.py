@@ -14,8 +14,12 @@ import tiledb
 from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.array import Array
 from chronotile.check.findings import RefusedError
+from chronotile.cli import sample
 from chronotile.cli.program import main
+from chronotile.format.timestamps import time_text
+from chronotile.storage.store import open_store
 
 KEY = "0123456789abcdeF0123456789abcdeF"
 TESTS = Path(__file__).parents[1]
@@ -153,7 +157,7 @@ def test_a_broken_delete_is_replaced_by_a_harmless_one(
     assert report.findings == ()
     (note,) = (note for note in report.notes if "matches no row" in note)
     assert "what it removed from 1 fragment that has applied it stays away" in note
-    assert note.endswith("in 1 other it comes back" if other else "nothing else comes back")
+    assert note.endswith("from 1 other comes back" if other else "nothing else comes back")
     # Row 1 was removed by the merged fragment; row 5 is in a fragment that never applied it.
     kept = ((2, 2), (3, 3), (4, 4)) + (((5, 5), (6, 6)) if other else ())
     assert array.answer() == kept
@@ -232,6 +236,62 @@ def test_the_log_tells_where_a_delete_is_applied(
     assert words.count("carried out in") == 1
     assert main(["log", array.uri, "--kind", "delete", "--no-size"]) == 0
     assert "carried out in" not in capsys.readouterr().out
+
+
+def test_for_ever_rows_that_a_merge_took_stay_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = EngineArray(sample.unpack(tmp_path).array)
+    assert len(array.answer()) == 204
+    opened = Array(open_store(array.uri))
+    planned = opened.undelete("1edafe", ever=True, dry_run=True)
+    report = opened.undelete("1edafe", ever=True)
+    assert report.rows == planned.rows == {"restored": 12}
+    assert planned.notes[0].startswith("12 of 21 rows come back; 9 stay away: __1715331600000_")
+    assert planned.notes[0].endswith("; without --ever all 21 come back")
+    assert "rows, diff and blame refuse" in planned.notes[1]
+    assert len(array.answer()) == 216
+    assert main(["log", array.uri, "--kind", "delete"]) == 0
+    words = capsys.readouterr().out
+    assert "    a stand-in that matches no row: a merged fragment refers to this delete\n" in words
+    assert main(["explain", array.uri]) == 0
+    assert "1edafe" not in capsys.readouterr().out
+    assert main(["rows", array.uri, "--count"]) == 3
+    refused = capsys.readouterr().err
+    assert "cannot tell the rows of the update __1715252400000_" in refused
+    assert f"to carry the update out: chronotile apply {array.uri};" in refused
+    opened.apply()
+    assert main(["rows", array.uri, "--count"]) == 0
+    assert capsys.readouterr().out == "217\n"
+    assert len(array.answer()) == 217
+
+
+def test_rows_that_another_delete_hides_too_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = EngineArray(sample.unpack(tmp_path).array)
+    report = Array(open_store(array.uri)).undelete("6b6ae8")
+    assert report.rows == {"restored": 12}
+    assert "removed 14 rows: 2 of them stay hidden, as a later write" in report.notes[0]
+    assert len(array.answer()) == 216
+    assert main(["check", array.uri]) == 1
+    told = capsys.readouterr().out
+    assert f"nothing to run: the undelete of {time_text(report.at_ms)[:16]}" in told
+    assert "to bring them back: " in told  # of the other delete
+    assert main(["explain", array.uri, "6b6ae8"]) == 0
+    back = f"(operation {report.operation}) brought the rows back; it acts only in windows before"
+    assert back in capsys.readouterr().out
+    ct.undo(array.uri)
+    assert main(["explain", array.uri, "6b6ae8"]) == 0
+    assert "in force: committed" in capsys.readouterr().out
+
+
+def test_of_rows_that_are_back_none_comes_for_ever(tmp_path: Path) -> None:
+    opened = Array(open_store(str(sample.unpack(tmp_path).array)))
+    assert opened.undelete("1edafe").rows == {"restored": 21}
+    planned = opened.undelete("1edafe", ever=True, dry_run=True)
+    assert planned.rows == {"restored": 0}
+    assert planned.notes[0].startswith("no row comes back now: ")
 
 
 def test_rows_of_before_a_field_was_added_are_counted(

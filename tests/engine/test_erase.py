@@ -483,6 +483,10 @@ def test_a_group_is_erased_member_by_member(tmp_path: Path) -> None:
     assert not held["three"]
     verified = dataset.erase(WHERE, verify=report.to_dict())
     assert not verified.failed
+    final = "an erase is final; the erased rows are gone for good"
+    for path, place in (("the group itself: ", dataset), ("", ct.open(f"{group}/two"))):
+        with pytest.raises(RefusedError, match=f"nothing was changed: {path}{final}"):
+            place.undo()
 
 
 def test_the_command_asks_first_and_its_status_tells(

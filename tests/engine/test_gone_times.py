@@ -166,7 +166,7 @@ def test_a_clone_of_such_a_time_is_refused(
 ) -> None:
     for window in (["--end", "25"], ["--start", "25"]):
         assert main(["clone", torn.uri, str(tmp_path / "clone"), *window]) == 1
-        assert "was merged from, found it gone" in capsys.readouterr().err
+        assert "was merged from is gone" in capsys.readouterr().err
         assert not (tmp_path / "clone").exists()
     assert main(["clone", torn.uri, str(tmp_path / "clone"), "--end", "30"]) == 0
 

@@ -102,7 +102,9 @@ def plan_update(
         else parse_assignments(values, target.schema)
     )
     payload = codec.encode_update(stored, wanted)
-    notes = [effect, *target.older_rows("hide", stored, allowed=allow_older_loss)]
+    apply = f"to write them with the new values: chronotile apply {shell_word(store.uri)}"
+    notes = [f"TileDB treats an update as a delete: the rows are hidden now; {apply}"]
+    notes += target.older_rows("hide", stored, allowed=allow_older_loss)
     notes += [f"also hits {rows}" for rows in also_removes(stored, target.schema)]
     return target.plan("update", payload, text, notes)
 

@@ -257,7 +257,7 @@ class Past:
         """
         gap = gap_in(self.rules, start, end)
         if gap is not None:
-            why = "only with it could the cells of that time be told"
+            why = "without it nobody can tell the cells of that time"
             raise self.refused(parse_name(gap.fragment), start, end, why)
 
     def refused(self, name: Name, start: int, end: int, why: str) -> UnreachableError:
@@ -273,9 +273,11 @@ class Past:
         while any(t1 <= high < t2 for t1, t2 in spans):
             high = max(t2 for t1, t2 in spans if t1 <= high < t2)
         near = [at for at in (low, high) if at != end and at >= start]
-        said = " or ".join(f"{at} ({iso_time(at)})" for at in near)
+        first = min(map(parse_name, self._rows)).t1
+        empty = ", before the first write"
+        said = " or ".join(f"{at} ({iso_time(at)}{empty * (at < first)})" for at in near)
         more = f"; the nearest times that can be had are {said}" if near else ""
-        problem = f"expected what {name.text} was merged from, found it gone: {why}"
+        problem = f"what {name.text} was merged from is gone: {why}"
         return UnreachableError(self.history.array, f"{problem}{more}")
 
 

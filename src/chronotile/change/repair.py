@@ -821,10 +821,11 @@ def row_words(rules: Rules, name: str, applied: Collection[str]) -> str:
     rows = rules.visible(0, MAX_TIMESTAMP)[0].tolist()
     older = [table.fragment_path(row) for row in rows if table.uris.t1[row] <= moment]
     others = sum(path not in applied for path in older)
-    stay = f"{count_text(len(applied), 'fragment')} that {_has(len(applied))} applied it"
+    merged = f"{count_text(len(applied), 'fragment')} that {_has(len(applied))} applied it"
+    stay = f"what it removed from {merged} stays away"
     if not others:
-        return f"what it removed from {stay} stays away, and nothing else comes back"
-    return f"what it removed from {stay} stays away; in {count_text(others, 'other')} it comes back"
+        return f"{stay}, and nothing else comes back"
+    return f"{stay}; what it removed from {count_text(others, 'other')} comes back"
 
 
 def _has(count: int) -> str:

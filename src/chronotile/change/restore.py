@@ -150,7 +150,9 @@ class VisibleChange:
         under_way = look_under_way(self.store, self.rules, showing.effect)
         # Who names a moment need not wait for it: of a group, all members must be done before.
         stages = showing.stages(wait=self.at is None)
-        notes = (*self._notes(showing, words), *under_way, *more) if stages else tuple(more)
+        done = f"nothing has changed since: {words}" if command == "restore" else words
+        notes = (*(self._notes(showing, words) if stages else [done]), *more)
+        notes = (*notes, *under_way) if stages else notes
         return Plan(
             command=command,
             array=self.store.uri,
@@ -187,8 +189,12 @@ class VisibleChange:
                 "and comes later, never shows"
             )
         gone, back = self._out_and_back()
-        if gone:
-            yield f"hides {_measured(gone)}"
+        more = len(replay.hidden) - len(gone)
+        if gone or more:
+            again = f"{more:,} more" if gone else count_text(more, "fragment")
+            again += f", which {'comes' if more == 1 else 'come'} again under a new name"
+            parts = [*([_measured(gone)] if gone else []), *([again] if more else [])]
+            yield f"hides {' and '.join(parts)}"
         if back:
             yield f"shows again {_measured(back)}"
         for name in replay.undone:

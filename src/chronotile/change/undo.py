@@ -110,8 +110,9 @@ def _refuse_below_final(
 def refuse_nothing(plan: Plan) -> Plan:
     """Refuse a plan that finds nothing to take back."""
     if not plan.steps:
-        problem = "expected what the change put, found nothing of it"
-        raise RefusedError(plan.array, f"{problem}: it was taken back already, or {FINAL}")
+        gone = f"nothing is left of what the change put: it was taken back already, or {FINAL}"
+        hint = f"to see what stands: chronotile operations {shell_word(plan.array)}"
+        raise RefusedError(plan.array, f"nothing to undo: {gone}; {hint}")
     return plan
 
 
@@ -157,12 +158,21 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
             hint = f"to list all: chronotile operations {shell_word(store.uri)}"
             raise WrongCallError(store.uri, f"{problem}; {hint}")
         if fitting[0].state == "undone":
-            raise RefusedError(store.uri, f"{wanted} is undone already")
+            raise RefusedError(store.uri, f"{wanted} is undone already{_again(store, fitting[0])}")
         return fitting[0]
     for one in known:
         if one.state in ("done", "final") and one.command not in ("undo", *operations.COPIES):
             return one
     return None
+
+
+def _again(store: Store, undone: Operation) -> str:
+    """Say how to redo a change that is undone; nothing if no undo of it stands."""
+    undos = (one for one in operations.list_operations(store) if one.command == "undo")
+    for one in (undo for undo in undos if undo.state == "done"):
+        if operations.read_operation(store, one).get("undoes") == undone.id:
+            return f"; to redo it: chronotile undo {shell_word(store.uri)} {one.id}"
+    return ""
 
 
 def standing_record(store: Store, known: Sequence[Operation], target: Operation) -> ChangeRecord:
@@ -233,6 +243,10 @@ def read_record(store: Store, operation: Operation) -> ChangeRecord:
 
 def refuse_final(store: Store, record: ChangeRecord) -> None:
     """Refuse a change that removed files."""
+    if record.command == "erase" and record.removes:
+        raise RefusedError(
+            store.uri, "nothing was changed: an erase is final; the erased rows are gone for good"
+        )
     if why := _why_final(record):
         raise refusal(store, why)
 
@@ -424,15 +438,15 @@ class _Inverse:
             data = self._content(path)
             if data is None or hashlib.sha256(data).hexdigest() != step.get("sha256"):
                 return  # it was not exchanged yet
-            old = self._read_quarantined(number, step, path)
+            old, why = self._read_quarantined(number, step, path), "as before"
             if path.endswith(".vac"):
                 # An engine that keeps what it read of the file must see that it has changed.
                 old = encode_exchanged(decode_vac(old, path), data)
+                if any((s.get("op"), s.get("path")) == ("put", path) for s in self.record.steps):
+                    why = f"hides what the {self.record.command} put, until that is moved away"
             self._exchanged.add(path)
             self._now[path] = old
-            yield Step(
-                op="replace", path=path, size=len(old), reason="as before", data=old, old=data
-            )
+            yield Step(op="replace", path=path, size=len(old), reason=why, data=old, old=data)
         elif op == "move":
             yield from self._put_back(number, step, path)
         elif op in FOLDERS:

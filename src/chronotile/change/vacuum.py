@@ -177,7 +177,12 @@ def _no_longer_undone(store: Store, removal: Removal) -> Iterable[str]:
     known = list_operations(store) if gone else ()
     standing = [one for one in known if one.state == "done" and one.command in _HIDING]
     hidden = {one.id: read_operation(store, one).get("hidden", ()) for one in standing}
-    if ids := [id_ for id_, names in hidden.items() if not gone.isdisjoint(names)]:
+    ids = [id_ for id_, names in hidden.items() if not gone.isdisjoint(names)]
+    undos = [one for one in known if ids and one.command == "undo"]
+    undone = {one.id: str(read_operation(store, one).get("undoes")) for one in undos}
+    # An undo of an undo brought one of them again.
+    ids += [one.id for one in undos if one.state == "done" and undone.get(undone[one.id]) in ids]
+    if ids:
         yield f"operations that can no longer be undone: {', '.join(ids)}"
 
 

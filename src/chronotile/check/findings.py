@@ -55,7 +55,7 @@ _LOOK = "chronotile check {array}"
 _APPLY = "to write these rows with the new values: chronotile apply {array}"
 _ROWS_BACK = (
     "to see all rows that it removed: chronotile rows {array} --removed-by {name}; "
-    "to bring all of them back: chronotile undelete {array} {name}"
+    "to bring them back: chronotile undelete {array} {name}"
 )
 TAKEN_OUT = (
     "if a replica or a backup has this file, copy that back; if none has, to leave out this one "

@@ -674,18 +674,22 @@ def restore(call: Call, **options: Any) -> int:
     return call.show(call.place.restore(**options, **call.how))
 
 
-@command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --ever --dry-run")
+@command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --dry-run")
 @changing
 @click.argument("name", metavar="NAME", type=Known("commit"))
 @_from_now
-@click.option("--ever", is_flag=True, help="Take it out of the whole history, to the quarantine.")
+@click.option(
+    "--ever",
+    is_flag=True,
+    help="Bring them back in every window; rows that a merge took out stay away.",
+)
 @_commits_only
 def undelete(call: Call, name: str, **options: Any) -> int:
     """Bring back the rows of ARRAY that one delete or update hides.
 
-    They come back from now on, or from --at. Windows that end before that time do not change; with
-    --ever the rows come back in every window. If commits alone cannot do it, TileDB writes the rows
-    again, if it is installed. Later writes and deletes stay in force.
+    They come back from now on, or from --at. Windows that end before that time do not change,
+    except with --ever. If commits alone cannot do it, TileDB writes the rows again, if it is
+    installed. Later writes and deletes stay in force.
     """
     return call.show(call.place.undelete(name, **options, **call.how))
 

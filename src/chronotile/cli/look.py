@@ -385,8 +385,8 @@ class ExplainReport:
         for kind, every in (("delete", deletes), ("update", updates)):
             if count := sum(one.t2 < first for one in every):
                 idle.append(count_text(count, kind))
-        deletes = [one for one in deletes if one.t2 >= first]
-        updates = [one for one in updates if one.t2 >= first]
+        deletes = [one for one in deletes if one.t2 >= first and not one.is_stand_in]
+        updates = [one for one in updates if one.t2 >= first and not one.is_stand_in]
         if idle:
             yield ""
             why = "every visible fragment is newer" if view.fragments else "no fragment is visible"

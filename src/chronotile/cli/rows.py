@@ -43,7 +43,7 @@ from chronotile.show.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -86,8 +86,8 @@ class RowsToPrint(NamedTuple):
     """Columns before the fields of the array: a table leaves out those that are empty."""
     word: str = "row"
     """What one row is."""
-    below: str | None = None
-    """A line below the table."""
+    below: Callable[[], str | None] = lambda: None
+    """A line below the table, asked for after its rows."""
     is_count: bool = False
     """Whether only the number of rows is asked for."""
 
@@ -183,8 +183,8 @@ def _table_parts(
     if rows or found.summary is None:
         yield _table(found, rows)
     yield Text(_counted(len(rows), count, limit, found.word), "dim")
-    if found.below:
-        yield Text(found.below, "yellow")
+    if below := found.below():
+        yield Text(below, "yellow")
 
 
 def _text_rows(found: RowsToPrint, batch: pa.RecordBatch) -> list[list[str]]:
@@ -329,17 +329,20 @@ def rows(
     reader = place.row_reader(*window, where=where, fields=_names(fields), **member)
     heading = f"{place_text(place.uri)}, rows at {window_text(reader.start, reader.end)}"
     batches = _ordered(reader, order_by)
-    below = _hidden_in_tiledb(place, *window)
+
+    def below() -> str | None:
+        return _hidden_in_tiledb(place, getattr(reader, "shown_updates", ()), *window)
+
     return RowsToPrint(reader.schema, batches, reader.notes, heading, is_count=count, below=below)
 
 
-def _hidden_in_tiledb(place: Any, *window: Any) -> str | None:
-    """Say which rows of an array are shown here and hidden in TileDB: those of updates."""
+def _hidden_in_tiledb(place: Any, names: Collection[str], *window: Any) -> str | None:
+    """Say which rows of an array are shown here and hidden in TileDB: those of some updates."""
     from chronotile.array import Array
 
     if not isinstance(place, Array):
         return None
-    loose = [one for one in place.view(*window).updates if not one.offset]
+    loose = [one for one in place.view(*window).updates if not one.offset and one.name in names]
     if not loose:
         return None
     updates = count_text(len(loose), "update")
@@ -434,7 +437,7 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
         fields = f" with one of its fields: {', '.join(name for name, _ in named)}" if named else ""
         raise wrong_call(f"--row FIELD=VALUE is missing: name the row{fields}")
     table = place.blame(row, **member)
-    notes, below = notes_of(table), _hidden_in_tiledb(place)
+    notes, names = notes_of(table), {*table["commit"].to_pylist()}
     heading = f"{place_text(place.uri)}, what happened to rows with {', '.join(row)}"
     heads = table.column_names.index("t_time") + 1
     return RowsToPrint(
@@ -445,5 +448,5 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
         times=("t",),
         heads=heads,
         word="event",
-        below=below,
+        below=lambda: _hidden_in_tiledb(place, names),
     )

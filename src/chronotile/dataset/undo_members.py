@@ -93,8 +93,9 @@ def plan_undo_members(
             if begun is None and not is_own:
                 refuse_nothing(plan)
         except ChronotileError as error:
-            problem = f"expected that every member can, found {target.path or dataset.uri}"
-            raise RefusedError(dataset.uri, f"{problem}: {error}") from error
+            problem = error.problem.removeprefix("nothing was changed: ")
+            where = target.path or "the group itself"
+            raise RefusedError(dataset.uri, f"nothing was changed: {where}: {problem}") from error
         if plan.steps:
             planned.append(planned_as(target, plan, known))
     return planned[::-1]

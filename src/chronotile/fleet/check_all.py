@@ -29,6 +29,7 @@ from chronotile.fleet.options import Options
 from chronotile.format.kinds import GROUP
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
+from chronotile.log import with_undeletes
 from chronotile.storage.place import find_place
 from chronotile.storage.store import open_store
 
@@ -139,7 +140,8 @@ def check_fleet(
             store = open_store(uri, storage_options)
             history = read_history(store, key=key)
             target = None if log_only else store
-            findings += check(history, None, target, on_fragment, deep=deep, looked_at=looked_at)
+            found = check(history, None, target, on_fragment, deep=deep, looked_at=looked_at)
+            findings += with_undeletes(target, found)
         except Exception as error:  # no error of one array may stop the others
             findings.append(unreadable(uri, error))
             if history is not None and isinstance(error, StorageError):

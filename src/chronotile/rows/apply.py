@@ -393,7 +393,7 @@ def _update_steps(
         moves.append(Step(op="move", path=path, size=len(data), reason=reason, data=data))
         if one.name in applied:
             harmless = harmless_tiles(log.history, key)[".upd"]
-            reason = "matches no row: a fragment has applied the one of this name"
+            reason = "a stand-in that matches no row: a merged fragment refers to this name"
             stand_ins.append(put(path, harmless, reason))
     return _UpdateSteps(
         count=rows.count,

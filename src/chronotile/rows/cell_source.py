@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.stored_conditions import is_harmless
-from chronotile.errors import ChronotileError, ReadError
+from chronotile.errors import ChronotileError, ReadError, shell_word
 from chronotile.format.fragment_footer import without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_footers import FooterReader
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from chronotile.log import Log
     from chronotile.rows.engine import Engine, Range
     from chronotile.rows.engine_cells import Cells
-    from chronotile.rows.snapshot import Snapshot
+    from chronotile.rows.snapshot import RowChange, Snapshot
     from chronotile.storage.store import Store
 
 MOST_CELLS = 4_000_000
@@ -184,6 +184,19 @@ def applied_updates(log: Log) -> frozenset[str]:
     return frozenset(name.removesuffix(".upd") for name in applied)
 
 
+def fragments_that_applied(log: Log, name: str) -> dict[str, frozenset[str]]:
+    """Find the visible fragments that have applied a delete or an update, with all they applied."""
+    table = log.history.table
+    names = [table.name(row) for row in log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()]
+    reader = FooterReader(log.store, log.history)
+    found = {}
+    for fragment, stored in reader.read(sorted(_perhaps_merged(log, names)), applied=True):
+        applied = () if isinstance(stored, ChronotileError) else stored.applied or ()
+        if {name, f"{name}.upd"}.intersection(applied):
+            found[fragment] = frozenset(applied)
+    return found
+
+
 def _perhaps_merged(log: Log, names: Iterable[str]) -> list[str]:
     """Find the fragments that may be merged: a `.vac` has their name, or they cover a span."""
     merged = {vacuum.name.text for vacuum in log.history.vacuums}
@@ -204,10 +217,22 @@ def _is_to_be_bared(at: Snapshot, stored: StoredFooter) -> bool:
         if commit.schema is None or not is_harmless(commit.stored, commit.schema)
     }
     gone = sorted(name for name in applied - there if not name.endswith(".upd"))
-    if gone and updates & {change.name for change in at.changes}:
-        problem = f"expected all deletes that {stored.fragment} has applied, found {gone[0]} gone"
-        raise ReadError(at.log.array, f"{problem}: which rows of updates it removed is not known")
+    doubtful = sorted(updates & {change.name for change in acting_changes(at)})
+    if gone and doubtful:
+        array = shell_word(at.log.array)
+        raise ReadError(
+            at.log.array,
+            f"cannot tell the rows of the update {doubtful[0]}: {stored.fragment} has applied it, "
+            f"and the delete {gone[0]}, which is gone or replaced by one that matches no row; to "
+            f"carry the update out: chronotile apply {array}; or take the change back that "
+            f"replaced the delete: chronotile operations {array} lists it",
+        )
     return not gone
+
+
+def acting_changes(at: Snapshot) -> list[RowChange]:
+    """List the changes that may act on rows: all but those that stand in for another (F14)."""
+    return [change for change in at.changes if not is_harmless(change.stored, at.schema)]
 
 
 def bared_metadata(store: Store, reader: FooterReader, stored: StoredFooter) -> bytes:

@@ -50,7 +50,6 @@ from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.vacuumable_fragments import Removal, Superseded, removable
 from chronotile.conditions import codec
-from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Op, flatten, negate
 from chronotile.errors import ChangedError, ChronotileError, PredicateError, shell_word
 from chronotile.format import tiles
@@ -407,7 +406,7 @@ class _Erasure:
         applied = {name for name in one.opened.applied if not name.endswith(".upd")}
         commits = {commit.name: commit for commit in self.log.view(0, FAR).deletes}
         there = [commits[name] for name in applied if name in commits]
-        if len(there) != len(one.opened.applied) or any(map(_is_stand_in, there)):
+        if len(there) != len(one.opened.applied) or any(one.is_stand_in for one in there):
             return False
         count = other_cells_hidden(self.found.matcher, one, there)
         return count == one.marked
@@ -852,12 +851,6 @@ def _obstacle(one: FragmentMatches) -> str | None:
         found = f"found {one.path} of version {version}; consolidate it with TileDB"
         return f"expected fragments that keep the times of cells, {found}"
     return None
-
-
-def _is_stand_in(commit: Any) -> bool:
-    with suppress(ChronotileError):
-        return commit.schema is not None and is_harmless(commit.stored, commit.schema)
-    return False
 
 
 def _by_time(dimensions: Sequence[Any], older: Any) -> tuple[tuple[int, Condition], ...]:

@@ -14,7 +14,7 @@ then: a window that begins after the row was written, but not after the update, 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,8 @@ class RowReader:
     where: Condition | None
     notes: tuple[str, ...]
     """Sentences on rows that are missing here."""
+    shown_updates: set[str] = field(default_factory=set)
+    """Names of the updates that set a row which `batches` has given so far."""
     is_refused: bool
     """Whether the engine refuses the array at this window, so that commits, or fragments that are
     gone, had to be left out."""
@@ -106,6 +108,8 @@ class RowReader:
         for play in self._played(read) if is_played else self._straight(read):
             mask = play.alive if self.where is None else play.alive & play.asked(self.where)
             if mask.any():
+                by = np.unique(play.done_by[mask])
+                self.shown_updates.update(at.changes[number].name for number in by if number >= 0)
                 every = play.cells()
                 columns = [every[number] for number in chosen]
                 if not mask.all():

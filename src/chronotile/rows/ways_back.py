@@ -36,13 +36,13 @@ from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_done, plan_nothing, plan_undelete, standing_delete
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in
-from chronotile.errors import ChangedError, ChronotileError
+from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, new_name, parse_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import count_cells
 from chronotile.rows.apply import UnchangedCommits
-from chronotile.rows.cell_source import cell_source
+from chronotile.rows.cell_source import acting_changes, cell_source, fragments_that_applied
 from chronotile.rows.commit_changes import removed_of
 from chronotile.rows.counted import MOST_CELLS, MOST_FRAGMENTS
 from chronotile.rows.engine import Engine, NoEngineError, require_engine
@@ -60,7 +60,7 @@ from chronotile.rows.snapshot import (
 from chronotile.storage.store import put_compared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log
@@ -122,13 +122,13 @@ def plan_undelete_any_way(
             plan = _plan_rows(store, key, name, at)
         except NoEngineError:
             raise error from None
-    return _counted(store, key, name, plan) if plan.steps else plan
+    return _counted(store, key, name, plan, ever=ever) if plan.steps else plan
 
 
-def _counted(store: Store, key: bytes | None, name: str, plan: Plan) -> Plan:
-    """Say how many rows come back, and how many are lost; an array of very many cells is not read.
+def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bool) -> Plan:
+    """Say how many rows come back, and how many do not; an array of very many cells is not read.
 
-    The engine must be there to count.
+    The engine must be there to count. What a fragment has applied does not come back for ever.
     """
     log = open_with_enumerations(store, key)
     rows = log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
@@ -138,26 +138,74 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan) -> Plan:
         return plan
     try:
         require_engine()
-        parts = _removed_alone(snapshot(log, last_time(log)), name)
-        count = sum(len(columns[0]) for columns in parts) if not plan.rows else 0
-        lost = _lost(log, name)
+        snap = snapshot(log, last_time(log))
+        applied = fragments_that_applied(log, name) if ever else {}
+        count = plan.rows.get("restored") or _count(_removed_alone(snap, name, applied))
+        away = _count(_removed_alone(snap, name)) - count if applied else 0
+        removed = _count_removed(log, name)
+        lost = _lost(log, name, removed)
     except ChronotileError:  # without the engine, or where it cannot read what is there now
         return plan
     words = f"{count_text(lost, 'row')} that it removed are lost: a purge took them"
     losses = (*plan.losses, *([words] if lost else []))
-    if not (plan.rows or count):
-        none = f"no row comes back: {name} alone hides no row of the visible fragments"
-        plan = replace(plan, notes=(none, *plan.notes))
-    return replace(plan, rows=plan.rows or {"restored": count}, losses=losses)
+    notes = [*_notes_on_rest(snap, name, applied, count, away, removed, ever=ever)]
+    return replace(
+        plan,
+        rows=plan.rows or {"restored": count},
+        losses=losses,
+        notes=(*notes, *plan.notes),
+    )
 
 
-def _lost(log: Log, name: str) -> int:
+def _notes_on_rest(
+    snap: Snapshot,
+    name: str,
+    applied: Mapping[str, frozenset[str]],
+    count: int,
+    away: int,
+    removed: int,
+    *,
+    ever: bool,
+) -> Iterator[str]:
+    """Say which rows that a delete or update removed do not come back, and why."""
+    if not (count or away):
+        none = f"{name} alone hides no row of the visible fragments"
+        yield f"no row comes back now: {none}" if ever else f"no row comes back: {none}"
+    elif away:
+        them = count_text(count + away, "row")
+        yield (
+            f"{count:,} of {them} come back; {away:,} stay away: {min(applied)} was merged after "
+            f"the delete, and marks them as deleted; without --ever all {count + away:,} come back"
+        )
+    if (rest := removed - count - away) > 0 and count + away:
+        yield (
+            f"{name} removed {count_text(removed, 'row')}: {rest:,} of them stay hidden, as a "
+            "later write, delete or update took them too"
+        )
+    names = {change.name for change in acting_changes(snap)} - {name}
+    if any(f"{one}.upd" in found for found in applied.values() for one in names):
+        array = shell_word(snap.log.array)
+        yield (
+            "after this, chronotile rows, diff and blame refuse: they cannot tell the rows of the "
+            f"updates; to carry the updates out first: chronotile apply {array}"
+        )
+
+
+def _count(parts: Iterator[tuple[pa.Array, ...]]) -> int:
+    return sum(len(columns[0]) for columns in parts)
+
+
+def _count_removed(log: Log, name: str) -> int:
+    """Count the rows that a delete or update removed, as they were right before it."""
+    return sum(len(hit) for _, hit in removed_of(log, name).plays())
+
+
+def _lost(log: Log, name: str, there: int) -> int:
     """Count the rows that a delete of ours removed, by its record, and that are there no more."""
     for record in operations.tell_operations(log.store):
         rows = record["rows"] if isinstance(record["rows"], dict) else {}
         known = rows.get("deleted", rows.get("updated"))
         if isinstance(known, int) and any(name in uri for uri in record["added"]):
-            there = sum(len(hit) for _, hit in removed_of(log, name).plays())
             return max(known - there, 0)
     return 0
 
@@ -182,7 +230,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     parts = list(_removed_alone(at_end, name))
     count = sum(len(columns[0]) for columns in parts)
     if not count:
-        if lost := _lost(log, name):
+        if lost := _lost(log, name, _count_removed(log, name)):
             problem = f"expected rows that {name} removed, found {count_text(lost, 'row')} lost"
             raise RefusedError(store.uri, f"{problem}: a purge took them")
         return plan_nothing(store, f"no row comes back: later commits took what {name} removed")
@@ -216,12 +264,19 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     )
 
 
-def _removed_alone(snap: Snapshot, name: str) -> Iterator[tuple[pa.Array, ...]]:
-    """Read the rows that one change removed, and no other change or write since."""
+def _removed_alone(
+    snap: Snapshot, name: str, applied: Collection[str] = ()
+) -> Iterator[tuple[pa.Array, ...]]:
+    """Read the rows that one change removed, and no other change or write since.
+
+    Without the rows that the fragments in `applied` mark as deleted.
+    """
     # To the engine an update is a delete: what a later one hides stays hidden.
     snap = replace(snap, changes=tuple(replace(one, values=None) for one in snap.changes))
     fields = snap.schema.fields
-    for cells in cell_source(snap).batches(fields):
+    source = cell_source(snap)
+    source = replace(source, metadata={**source.metadata, **dict.fromkeys(applied)})
+    for cells in source.batches(fields):
         plays = []
         for without in ({name}, set[str]()):
             play = Play(fields, cells)

@@ -136,6 +136,8 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
     if kept := also_keeps(stored, schema):
         text += f"; but not {', '.join(kept)}"
     notes = _refusals(commit)
+    if commit.is_stand_in:
+        return "a stand-in that matches no row: a merged fragment refers to this delete", notes
     if is_everything(stored, schema):
         notes += (f"it matches every row: no write that is dated {commit.t2} or before shows",)
     return text, notes

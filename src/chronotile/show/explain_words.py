@@ -72,6 +72,8 @@ def advise(
         by = None if id_ is None else f"by {known.phrase(id_)}"
         why, todo = _words(kind, reason, where, because, items, view, by)
         names = tuple(item.name for item in items)
+        if status == "visible" and len(names) == 1:
+            why = known.undeleted.get(names[0], why)
         state = _state(kind, status, sided)
         advice.append(Advice(kind, status, state, reason, because, names, why, todo))
     return tuple(advice)

@@ -70,6 +70,18 @@ class OperationWords:
             for name in names_put(record)
         }
 
+    @cached_property
+    def undeleted(self) -> dict[str, str]:
+        """Deletes and updates of which an undelete that stands brought the rows back, in words."""
+        found = {}
+        for record in self.records:
+            options = _mapping(record["options"])
+            stands = record["state"] == "done" and record["id"] not in self._undone_by
+            if record["command"] == "undelete" and stands and not options.get("ever"):
+                words = f"{_named(record)} (operation {record['id']}) brought the rows back"
+                found[str(options.get("name"))] = f"{words}; it acts only in windows before that"
+        return found
+
     def who(self, id_: str) -> str:
         """Tell who asked for an operation, and why."""
         return _who(self._by_id[id_])

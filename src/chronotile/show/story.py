@@ -362,7 +362,7 @@ class Story:
     def _applied(self, commit: Delete) -> str:
         """Count the visible fragments in its reach that have applied a delete, if any has."""
         count = self.facts.read_applied().get(commit.name, 0)
-        if not count:
+        if not count or commit.is_stand_in:
             return ""
         reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)
         of_them = "it" if reach == 1 else "all of them" if count == reach else f"{count} of them"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, o
 import numpy as np
 
 from chronotile.conditions import codec
-from chronotile.conditions.stored_conditions import StoredDelete, StoredUpdate
+from chronotile.conditions.stored_conditions import StoredDelete, StoredUpdate, is_harmless
 from chronotile.conditions.text import to_text
 from chronotile.conditions.tree import negate
 from chronotile.errors import (
@@ -136,6 +136,14 @@ class Delete:
     def schema(self) -> Schema | None:
         """The schema of its values: the one in force, unless that has lost one of its fields."""
         return self.content.schema_among(self.schemas)
+
+    @property
+    def is_stand_in(self) -> bool:
+        """True if it matches no row: it stands for one that a merged fragment refers to (F14)."""
+        try:
+            return self.schema is not None and is_harmless(self.stored, self.schema)
+        except ChronotileError:
+            return False
 
     @property
     def text(self) -> str:

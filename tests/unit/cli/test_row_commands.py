@@ -170,6 +170,16 @@ def test_a_limit_says_how_many_rows_there_are(
     )
 
 
+def test_what_tiledb_hides_is_told_only_of_rows_of_updates(
+    array: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hidden = "the rows of 1 update have their new values here"
+    assert hidden in said(capsys, "rows", array, "--where", "id == 81")
+    assert hidden in said(capsys, "blame", array, "--row", "id=81")
+    assert hidden not in said(capsys, "rows", array, "--where", "id < 5")
+    assert hidden not in said(capsys, "blame", array, "--row", "id=7")
+
+
 def test_rows_come_in_the_order_that_is_asked_for(
     array: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
