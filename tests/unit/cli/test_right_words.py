@@ -317,6 +317,8 @@ def test_encrypted_without_a_key_is_said_once(capsys: pytest.CaptureFixture[str]
         assert "cannot be read" not in text
     codes = {item.code for item in ct.open_log(case.array).check()}
     assert codes == {"tile-encrypted", "con-blocks-consolidation"}
+    _, text, _ = run(capsys, "check", case.array)
+    assert "0 schemas and the metadata of 0 committed fragments" in text
 
 
 def test_a_caret_stands_under_the_character(
