@@ -125,6 +125,10 @@ def test_sources_stay_until_a_vacuum(tmp_path: Path) -> None:
     note = report.notes[-1]
     assert note.startswith(f"{twice / 1000:.1f} kB are held twice")
     assert len(visible(array)) == 1
+    assert report.engine_open_requests is not None
+    planned = ct.vacuum(array.uri, mode="fragments", dry_run=True).engine_open_requests
+    assert planned is not None
+    assert report.engine_open_requests[1] == planned[0], "two ways of counting"
     ct.undo(array.uri, report)
     assert every_window(array) == before
     assert len(visible(array)) == 6

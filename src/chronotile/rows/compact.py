@@ -191,7 +191,7 @@ def plan_compact(
         notes=(*notes, *_notes(facts)),
         losses=tuple(conditions.losses(choice.batches)) if purge else (),
         rows={"merged": sum(batch.cells for batch in choice.batches)} if choice.batches else {},
-        engine_open_requests=_requests(store, rules, choice),
+        engine_open_requests=_requests(store, rules, merges),
         facts=facts,
     )
 
@@ -205,8 +205,12 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
     if not held:
         return report
     place = shell_word(report.array if isinstance(report, Report) else report.group)
+    changed: dict[str, Any] = {}
     if wanted and not report.dry_run:
-        words = f"then vacuumed: {remove().summary()}"
+        removed = remove()
+        words = f"then vacuumed: {removed.summary()}"
+        if isinstance(report, Report) and isinstance(removed, Report):
+            changed["engine_open_requests"] = _requests_with(report, removed)
     elif wanted:
         words = f"then {size_text(held)} of sources would be removed: there is no way back"
     else:
@@ -215,7 +219,14 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
         )
         words += "works; to remove the sources, and to give up undo: "
         words += f"chronotile vacuum {place} --mode fragments"
-    return replace(report, notes=(*report.notes, words))
+    return replace(report, notes=(*report.notes, words), **changed)
+
+
+def _requests_with(report: Report, removed: Report) -> tuple[int, int] | None:
+    """Give the requests of an open before a compact, and after the vacuum that followed it."""
+    if report.engine_open_requests is None or removed.engine_open_requests is None:
+        return report.engine_open_requests
+    return report.engine_open_requests[0], removed.engine_open_requests[1]
 
 
 def _held_twice(report: Report) -> int:
@@ -774,18 +785,19 @@ def _facts(choice: Choice, parts: Sequence[Part], run: _Run) -> dict[str, Any]:
     }
 
 
-def _requests(store: Store, rules: Rules, choice: Choice) -> tuple[int, int] | None:
-    """Count the requests of an open before and after, if the sources are vacuumed."""
-    if not choice.batches:
+def _requests(store: Store, rules: Rules, merges: Sequence[_BatchMerge]) -> tuple[int, int] | None:
+    """Count the requests of an open before and after: until a vacuum it reads each `.vac`."""
+    if not merges:
         return None
     held = consolidated_fragments(store, rules.history)
     if held is None:
         return None
     first = open_cost(rules, held)
-    gone = [name for batch in choice.batches for name in batch.names]
-    new, counts = len(choice.batches), first.fragments
+    gone = [name for merge in merges for name in merge.batch.names]
+    new, counts = len(merges), first.fragments
     single = sum(name not in held.fragments for name in gone)
     after = FooterCounts(
         counts.visible - len(gone) + new, counts.unconsolidated - single + new, counts.mergeable
     )
-    return first.requests, replace(first, fragments=after, has_operations=True).requests
+    put = {path: 0 for one in merges for path in (write_uri(one.name), _vac(one.name))}
+    return first.requests, replace(first, fragments=after).after(put, {}).requests
