@@ -143,7 +143,8 @@ def check(
     surprise a reader; infos are maintenance that is due. The check reads the log and the metadata
     of each fragment, and compares them with the files. With --deep it also opens the cell files: it
     compares tiles, chunks and checksums, and decompresses every tile whose filters it knows. Exits
-    with 1 if there is an error or a warning (--fail-on), and with 3 if something could not be read.
+    with 1 if there is an error or a warning (--fail-on), and with 3 if something could not be read;
+    what only a key opens is an info (--fail-on info).
 
     With --fix, it runs the repairs, updates and consolidations that the hints name; `chronotile
     undo` takes each of them back. It never vacuums.
@@ -213,7 +214,8 @@ def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
             say(f"left alone: {fix.words}: {error.problem}")
             continue
         if done.can_be_undone:
-            say(f"done: {fix.words}; to undo: chronotile undo {shell_word(fix.array)}")
+            undo = f"chronotile undo {shell_word(fix.array)} {done.operation}"
+            say(f"done: {fix.words}; to undo: {undo}")
     return True
 
 
