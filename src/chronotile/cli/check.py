@@ -365,7 +365,7 @@ class UsageReport:
             table.add_row(
                 size_text(line.size),
                 f"{line.files:,}",
-                line.reason,
+                line.words,
                 self._near(line.freed_by),
                 self._lost(line),
             )
@@ -378,8 +378,10 @@ class UsageReport:
         words, is_loss, _ = line.lost.partition(LOSS)
         words += "time travel: see the note" if is_loss else ""
         if way is None or not way.written:
-            return words
-        return f"{words}; it writes {size_text(way.written)}"
+            return words or line.kept
+        freed = sum(row["bytes"] for row in self.rows if row["path"] in way.paths)
+        gain = f"a gain of {size_text(freed - way.written)}, as it writes {size_text(way.written)}"
+        return f"{words}; {gain}"
 
     def _fragment_table(self, total: int) -> RenderableType:
         found = self._fragments()
@@ -404,7 +406,8 @@ def _share(size: int, total: int) -> str:
 def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableType:
     table = plain_table("bytes", "share", "files", "field", "part", right=3)
     for (field, part), (size, files) in list(fields.items())[:FIELDS]:
-        table.add_row(size_text(size), _share(size, total), f"{files:,}", field or "", part)
+        words = "fragment metadata" if part == "metadata" else part
+        table.add_row(size_text(size), _share(size, total), f"{files:,}", field or "", words)
     if len(fields) > FIELDS:
         table.add_row("", "", "", f"and {len(fields) - FIELDS:,} more (--json)", "")
     return table
