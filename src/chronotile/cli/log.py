@@ -324,7 +324,7 @@ class LogReport:
         idle, every = view.without_reach, len(view.deletes) + len(view.updates)
         if idle == every and idle:
             why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
-            text += f" without effect: {why}"
+            text += f", but {'it hides' if idle == 1 else 'they hide'} no row: {why}"
         elif idle:
             verb = "is older than every visible fragment and hides"
             verb = verb if idle == 1 else "are older than every visible fragment and hide"

@@ -666,7 +666,7 @@ def test_fragments_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) ->
     assert columns.split() == ["cells", "bytes", "tiles", "fragment", "domain", "metadata", "notes"]
     assert len(rows) == 4
     assert "-2 to 18, 20 to kkk7" in rows[1]
-    assert rows[1].rstrip().endswith("a time for each cell, delete marks, 1 delete noted as done")
+    assert rows[1].rstrip().endswith("a time for each cell, delete marks, 1 delete carried out")
     assert facts[0]["name"] not in text
     assert facts[0]["name"] in run(capsys, "fragments", case.array, "--names")[1]
 

@@ -190,10 +190,10 @@ def test_no_command_calls_a_delete_in_force_that_cannot_be_read(
 
 def test_explain_lists_only_what_hides_rows(capsys: pytest.CaptureFixture[str]) -> None:
     _, text, _ = run(capsys, "explain", CASES["bad-vac-alone"].array)
-    assert "1 delete in force without effect: no fragment is visible" in text
+    assert "1 delete in force, but it hides no row: no fragment is visible" in text
     assert "What hides rows" not in text
     _, text, _ = run(capsys, "log", CASES["bad-vac-alone"].array)
-    assert "in force without effect: no fragment is visible" in text
+    assert "in force, but it hides no row: no fragment is visible" in text
     _, text, _ = run(capsys, "explain", CASES["bad-update-in-con"].array)
     assert "What TileDB does not see: updates inside a .con" in text
     assert "What hides rows" not in text
