@@ -202,7 +202,10 @@ def test_what_is_young_or_large_is_left_alone(tmp_path: Path) -> None:
     array.write(50, {1: 1})
     array.write(60, {1: 2})
     report = compact(array, quiet="10m", dry_run=True)
-    assert left(report) == {"it is younger than --quiet": 2}
+    assert left(report) == {"its files are younger than 10m": 2}
+    (note,) = (note for note in report.notes if "younger" in note)
+    assert note.startswith("2 fragments left alone, such as __50_50_")
+    assert note.endswith(f"to merge all the same: chronotile compact {array.uri} --quiet 0s")
     assert [len(one["fragments"]) for one in report.to_dict()["batches"]] == [4]
     assert left(compact(array, target_bytes="5kB", dry_run=True)) == {LARGE: 6}
     sizes = [
