@@ -182,15 +182,18 @@ def _where(event: Event) -> str:
     """Give the cells and bytes of an event, and the files that hold it."""
     if event.is_operation:
         return event.source
-    size = f"{size_text(event.size)}, " if event.size is not None else ""
-    if event.cells is not None:
-        size = f"{count_text(event.cells, 'cell')}, {size}"
+    parts = [count_text(event.cells, "cell")] if event.cells is not None else []
+    parts += [size_text(event.size)] if event.size is not None else []
+    size, held = ", ".join([*parts, ""]), "in"
+    if event.kind == "write" and event.source.endswith((".wrt", ".ok", ".con")):
+        # The size is the fragment's: a commit file is empty, or holds many commits.
+        size, held = f"a fragment of {' and '.join(parts)}, " if parts else "", "committed by"
     name = "" if event.name in event.source else f"{event.name}, "
     offset = f" at byte {event.offset}" if event.offset else ""
     also = "".join(f", also in {other}" for other in event.also)
     written = "" if event.written is None else f", written {time_text(event.written)}"
     by = "" if event.operation is None else f", by operation {event.operation}"
-    return f"{size}{name}in {event.source}{offset}{also}{written}{by}"
+    return f"{size}{name}{held} {event.source}{offset}{also}{written}{by}"
 
 
 def _state(event: Event) -> str:

@@ -196,7 +196,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "set region = 'north' in rows where `id == 7`",
         "note: TileDB does not apply updates: it hides these rows instead",
         "merged 2 fragments into one",
-        "lists 2 fragments as replaced, for the next vacuum to remove",
+        "lists 2 fragments that were replaced; the next vacuum removes them",
         "put 5 commits into one file: 4 writes, 1 delete",
         "took 2 commits out of the consolidated files",
         "wrote a fragment; its files are gone",
@@ -204,7 +204,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "hidden now by __commits/",
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64, 0 to 999999, tiles of 1000); attributes",
-        "974 bytes, in __commits/",
+        "a fragment of 974 bytes, committed by __commits/",
         "now 4 of 7 fragments visible (2 more removed), 2 deletes and 1 update in force",
     ):
         assert words in text
