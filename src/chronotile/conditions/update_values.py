@@ -122,8 +122,8 @@ def _at_least_one(values: Iterable[UpdateValue]) -> tuple[UpdateValue, ...]:
 def _known(name: str, schema: Schema) -> Field:
     field = schema.field(name)
     if field is None:
-        hint = did_you_mean(name, [other.name for other in schema.attributes])
-        raise PredicateError(name, f"expected an attribute of the schema, found {name!r}{hint}")
+        hint = did_you_mean(name, [other.name for other in schema.fields])
+        raise PredicateError(name, f"expected a field of the schema, found {name!r}{hint}")
     return field
 
 
@@ -152,7 +152,8 @@ def _literal(field: Field, text: str) -> LiteralValue:
         return text
     try:
         return parse_literal(text)
-    except PredicateError:
+    except PredicateError as error:
         if field.value_datatype.is_temporal:
             return text
-        raise
+        where = error.where.replace("predicate", field.name, 1)
+        raise PredicateError(where, error.problem) from error

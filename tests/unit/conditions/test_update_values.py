@@ -100,7 +100,7 @@ def test_assignments(text: str, value: object) -> None:
     [
         ([], "at least one value"),
         (["a"], "expected field=value"),
-        (["zz=3"], "expected an attribute of the schema, found 'zz'"),
+        (["zz=3"], "expected a field of the schema, found 'zz'"),
         (["flg=True"], "did you mean flag?"),
         (["d=3"], "expected an attribute, found a dimension"),
         (["a=1", "a=2"], "expected one value, found two"),
