@@ -205,6 +205,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64, 0 to 999999, tiles of 1000); attributes",
         "a fragment of 974 bytes, committed by __commits/",
+        " bytes, in __fragments/",
         "now 4 of 7 fragments visible (2 more removed), 2 deletes and 1 update in force",
     ):
         assert words in text
