@@ -28,7 +28,7 @@ from chronotile.cli.options import (
     reporting,
 )
 from chronotile.errors import BadTimeError, ReadError, printable
-from chronotile.format.kinds import DATASET_EVENTS, EVENTS
+from chronotile.format.kinds import DATASET_EVENTS, EVENTS, WRITES
 from chronotile.format.timestamps import Moment, span_text, time_text
 from chronotile.show.output import count_text, place_text, progress, size_text
 
@@ -185,7 +185,7 @@ def _where(event: Event) -> str:
     parts = [count_text(event.cells, "cell")] if event.cells is not None else []
     parts += [size_text(event.size)] if event.size is not None else []
     size, held = ", ".join([*parts, ""]), "in"
-    if event.kind == "write" and event.source.endswith((".wrt", ".ok", ".con")):
+    if event.kind == "write" and event.source.endswith((*WRITES, ".con")):
         # The size is the fragment's: a commit file is empty, or holds many commits.
         size, held = f"a fragment of {' and '.join(parts)}, " if parts else "", "committed by"
     name = "" if event.name in event.source else f"{event.name}, "
