@@ -125,6 +125,10 @@ def test_sources_stay_until_a_vacuum(tmp_path: Path) -> None:
     note = report.notes[-1]
     assert note.startswith(f"{twice / 1000:.1f} kB are held twice")
     assert len(visible(array)) == 1
+    assert report.engine_open_requests is not None
+    planned = ct.vacuum(array.uri, mode="fragments", dry_run=True).engine_open_requests
+    assert planned is not None
+    assert report.engine_open_requests[1] == planned[0], "two ways of counting"
     ct.undo(array.uri, report)
     assert every_window(array) == before
     assert len(visible(array)) == 6
@@ -198,7 +202,10 @@ def test_what_is_young_or_large_is_left_alone(tmp_path: Path) -> None:
     array.write(50, {1: 1})
     array.write(60, {1: 2})
     report = compact(array, quiet="10m", dry_run=True)
-    assert left(report) == {"it is younger than --quiet": 2}
+    assert left(report) == {"its files are younger than 10m": 2}
+    (note,) = (note for note in report.notes if "younger" in note)
+    assert note.startswith("2 fragments left alone, such as __50_50_")
+    assert note.endswith(f"to merge all the same: chronotile compact {array.uri} --quiet 0s")
     assert [len(one["fragments"]) for one in report.to_dict()["batches"]] == [4]
     assert left(compact(array, target_bytes="5kB", dry_run=True)) == {LARGE: 6}
     sizes = [

@@ -161,7 +161,8 @@ def test_check_tells_what_opens_cost(tmp_path: pathlib.Path) -> None:
     (found,) = ct.open_log(array.uri).check()
     assert (found.code, found.severity) == ("metadata-unconsolidated", "info")
     assert "21 of 21" in found.message
-    assert found.message.endswith("costs 69 requests in a bucket, and would cost 7")
+    assert found.message.endswith("costs 69 requests in a bucket, and would cost 8")
     assert f": chronotile consolidate {array.uri} --mode fragment-meta" in found.hint
-    ct.consolidate(array.uri, mode="fragment-meta")
+    done = ct.consolidate(array.uri, mode="fragment-meta")
+    assert done.engine_open_requests == (69, 8), "as the finding says: the record costs one"
     assert not ct.open_log(array.uri).check()

@@ -149,6 +149,23 @@ def test_explain_names_the_operation_that_hides(
     assert f'(operation {restore}; by bob: "bad load")' in text
 
 
+def test_explain_tells_where_the_rows_are_after_an_undelete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = EngineArray(tmp_path / "array").create()
+    start = now_ms() - 100_000
+    for at in (start, start + 10):
+        made.write(at, {x: x for x in range(10)})
+    made.delete(start + 20, "a >= 5")
+    made.consolidate("fragments")
+    (delete,) = ct.open_log(made.uri).view().deletes
+    ct.undelete(made.uri, delete.name)
+    text = printed(capsys, "explain", made.uri)
+    assert "which is hidden too" in text, "the merged fragment, and not its sources, is the cause"
+    assert "to see what is wrong" not in text
+    assert "nothing to do: the rows show again in new fragments; to see it" in text
+
+
 def test_the_timeline_has_a_mark_for_each(array: Array) -> None:
     marks = [m for m in array.log.picture(now_ms()).changes if m.kind == "operation"]
     known = ids(array)

@@ -211,6 +211,7 @@ def _schema_at(history: History, moment: int) -> Schema:
     item = schema_at(history, max(moment, now_ms()))
     if item is None or item.schema is None:
         problem = "expected a schema that can be read, found none"
-        encrypted = any(problem.kind == "encrypted" for problem in history.problems)
-        raise KeyNeededError(history.array, f"{problem}{': give its key' if encrypted else ''}")
+        if any(problem.kind == "encrypted" for problem in history.problems):
+            problem = "expected the key of this encrypted array, found none; add --key-file FILE"
+        raise KeyNeededError(history.array, problem)
     return item.schema

@@ -774,7 +774,8 @@ def find_lost_commits(
         what = f"{count_text(len(again), 'whole fragment')} ({cells}) without a commit"
         doubt = "unfinished writes and removed ones look the same, so look at the rows afterwards"
         deletes = (
-            "deletes and updates that stood only in a lost .con stay lost: their rows are back"
+            "if a .con was lost, deletes and updates that stood only in it stay lost: the rows "
+            "that they hid show again"
         )
         notes[:0] = [f"{what}: {doubt}", deletes, *_merges(rules, again)]
     return LostCommits(again, tuple(notes))

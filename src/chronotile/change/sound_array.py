@@ -93,6 +93,6 @@ def sealing_key(store: Store, history: History) -> bytes | None:
     try:
         tile = tiles.decode(store.read(latest.path), latest.path, key=history.key)
     except KeyNeededError as error:
-        problem = "expected the key of this encrypted array, found none: give its key"
+        problem = "expected the key of this encrypted array, found none; add --key-file FILE"
         raise KeyNeededError(store.uri, problem) from error
     return history.key if tile.encrypted else None

@@ -73,7 +73,7 @@ def check(
     opens cell files. `on_fragment` is called after each fragment, and `looked_at` adds up.
     """
     rules, looked_at = rules or Rules(history), looked_at or LookedAt()
-    looked_at.schemas += len(history.schemas)
+    looked_at.schemas += sum(item.schema is not None for item in history.schemas)
     findings = find_problems(history, rules, store, on_fragment, deep=deep, looked_at=looked_at)
     return tuple(sorted(findings, key=worst_first))
 
@@ -139,7 +139,7 @@ def stored(
     paths = [table.fragment_path(row) for row in rules.fragment_rows[~rules.missing].tolist()]
     health = inspect(store, history, paths, on_fragment=None if deep else on_fragment)
     newer = [path for path in paths if is_newer(path)]
-    looked_at.fragments += len(paths) - len(newer)
+    looked_at.fragments += sum(one.state is not Wholeness.UNKNOWN for one in health.values())
     hidden = rules.superseded(0, MAX_TIMESTAMP)[~rules.missing].tolist()
     for path, is_hidden in zip(paths, hidden, strict=True):
         yield from _not_whole(history, health, path, is_hidden=is_hidden)

@@ -10,7 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.check.commit_files import damage
-from chronotile.check.findings import LEFT_OUT, TAKEN_OUT, Finding, Severity, count_text, finding
+from chronotile.check.findings import (
+    DROPPED,
+    LEFT_OUT,
+    TAKEN_OUT,
+    Finding,
+    Severity,
+    count_text,
+    finding,
+)
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import Op, leaves
@@ -109,7 +117,8 @@ def _refused(history: History, commit: Delete, stored: Condition) -> Iterator[Fi
     if why is not None:
         message = f"{text_or_name(commit)}: {why.message}"
         severity: Severity = "error" if why.today else "warning"
-        yield finding(history.array, why.code, commit.source, message, severity=severity)
+        name = commit.name
+        yield finding(history.array, why.code, commit.source, message, severity=severity, name=name)
 
 
 class Refusal(NamedTuple):
@@ -207,7 +216,8 @@ def failures(view: View) -> Iterator[str]:
     if rows := rules.fragment_rows[gone].tolist():
         hint = finding(view.history.array, "commit-without-fragment", "", "").hint
         names = table.name(rows[0]) + (f" and {len(rows) - 1:,} more" if len(rows) > 1 else "")
-        yield f"TileDB cannot open this array at this window: {names}: files gone; {hint}"
+        gone_words = f"the files of {count_text(len(rows), 'fragment')} are gone ({names})"
+        yield f"TileDB cannot open this array at this window: {gone_words}; {hint}"
     for commit in (*view.deletes, *(one for one in view.updates if not one.offset)):
         if not commit.schemas:
             continue
@@ -223,6 +233,6 @@ def failures(view: View) -> Iterator[str]:
         except ChronotileError:
             continue
         if reasons:
-            hint = "to move it to the quarantine, and to see which rows come back: "
-            hint += f"chronotile repair {shell_word(view.history.array)}"
-            yield f"Every read at this window fails, by the delete `{text}`: {reasons[0]}; {hint}"
+            hint = DROPPED.format(array=shell_word(view.history.array), name=commit.name)
+            why = f"because of the delete `{text}`: {reasons[0]}"
+            yield f"Every read at this window fails {why}; {hint}"

@@ -98,7 +98,7 @@ def _small(rules: Rules, known: Mapping[str, Health]) -> Iterator[Finding]:
     hint = None
     if merged >= MANY_SMALL:
         left = sum(-(-size // TARGET_BYTES) or 1 for size in sizes.values())
-        message += f"; a compact would make about {left:,} of {merged:,} of them"
+        message += f"; compact would merge {merged:,} of them into about {left:,}"
     else:
         hint = "consolidate its fragments with TileDB; then, to remove the sources: "
         hint += "chronotile vacuum {array}"

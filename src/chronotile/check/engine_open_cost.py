@@ -200,7 +200,8 @@ def unconsolidated(store: Store, rules: Rules) -> Iterator[Finding]:
     if now.mergeable < MANY_UNCONSOLIDATED:
         return
     after = FooterCounts(now.visible, now.unconsolidated - now.mergeable)
-    one = replace(cost, metas=1, large=0, fragments=after)
+    # The consolidation leaves a record.
+    one = replace(cost, metas=1, large=0, fragments=after, has_operations=True)
     message = (
         f"the metadata of {now.mergeable:,} of {now.visible:,} visible fragments is not "
         f"consolidated: an open by TileDB costs {cost.requests:,} requests in a bucket, and would "

@@ -47,8 +47,8 @@ _COMPLETED = (
     f"{_REPAIR}; to leave out an entry whose name is lost: {_REPAIR} --accept-loss"
 )
 _UNCOMMITTED = (
-    "if a replica or a backup has its folder, copy that back; if none has, to move its commit to "
-    f"the quarantine (what it was merged from shows again, if that is there): {_REPAIR}"
+    "if a replica or a backup has its folder, copy that back; if not, to take out its commit: "
+    f"{_REPAIR}"
 )
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
@@ -72,6 +72,11 @@ KEEP_OR_DROP = (
     "to drop them, 24 hours after its files were written: chronotile vacuum {array} --whole-orphans"
 )
 """The hint on a fragment that lacks only its commit."""
+DROPPED = (
+    "to see the rows that come back without it: chronotile rows {array} --removed-by {name}; "
+    f"to take it out: {_REPAIR}"
+)
+"""The hint on a delete that keeps the engine from reading, as it names a field that is gone."""
 _MOMENTS = "to list the times at which all can be read: chronotile moments {array}"
 
 UNREADABLE = "unreadable"
@@ -100,7 +105,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "cells-unopened": ("info", "read these fields with TileDB to have them checked"),
     "delete-null": ("error", f"to take it out, and then write it again without NULL: {_REPAIR}"),
     "delete-hits-null": ("warning", _ROWS_BACK),
-    "delete-dropped-field": ("error", f"to take it out, and to see what comes back: {_REPAIR}"),
+    "delete-dropped-field": ("error", DROPPED),
     "delete-lost": ("warning", f"to put one that matches no row in its place: {_REPAIR}"),
     "delete-hits-older": ("warning", _ROWS_BACK),
     "late-write-hidden": ("warning", "write its rows again with a later time"),
@@ -108,7 +113,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "delete-duplicate": ("info", f"to leave one of them: {TIDY}"),
     "update-deletes": ("warning", _APPLY),
     "vac-absolute": ("info", f"to remove it with what it lists: {_VACUUM}"),
-    "same-timestamp": ("warning", "write with timestamps of your own that differ"),
+    "same-timestamp": (
+        "warning",
+        "to settle which row shows where both hold one, write that row again, at a later time",
+    ),
     "tile-corrupt": (
         "error",
         f"to move it to the quarantine, if the array can be read without it: {_REPAIR}",

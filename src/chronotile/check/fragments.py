@@ -64,7 +64,8 @@ def missing(rules: Rules) -> Iterator[Finding]:
     hidden = rules.superseded(0, MAX_TIMESTAMP)[rules.missing] if lost else ()
     near = near_misses(map(table.name, lost), rules.uncommitted) if lost else {}
     for row, is_hidden in zip(lost, hidden, strict=True):
-        message = f"{table.uri(row)} commits {table.fragment_path(row)}, which is gone"
+        it = "it" if table.path(row) == table.uri(row) else table.uri(row)
+        message = f"{it} commits {table.fragment_path(row)}, which is gone"
         if others := near.get(table.name(row)):
             message += (
                 f"; {shown(list(others))} of the same time is there without a commit: "

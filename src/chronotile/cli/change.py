@@ -113,7 +113,9 @@ class ChangeReport:
             both = f"{then:,} requests ({first:,} before)"
             if report.dry_run:
                 both = f"{first:,} requests now, {then:,} after this"
-            why = ", as the operation has a record" if then > first else ""
+            why = ", as TileDB also lists __chronotile" if then > first else ""
+            if why and report.command == "compact":
+                why = ", as it reads the new metadata and, until a vacuum, the .vac"
             if why and report.command == "consolidate":
                 why = ", as the commit files stay beside the .con; to remove them then: "
                 why += f"chronotile vacuum {shell_word(report.array)} --mode commits"

@@ -143,7 +143,8 @@ def check(
     surprise a reader; infos are maintenance that is due. The check reads the log and the metadata
     of each fragment, and compares them with the files. With --deep it also opens the cell files: it
     compares tiles, chunks and checksums, and decompresses every tile whose filters it knows. Exits
-    with 1 if there is an error or a warning (--fail-on), and with 3 if something could not be read.
+    with 1 if there is an error or a warning (--fail-on), and with 3 if something could not be read;
+    what only a key opens is an info (--fail-on info).
 
     With --fix, it runs the repairs, updates and consolidations that the hints name; `chronotile
     undo` takes each of them back. It never vacuums.
@@ -213,7 +214,8 @@ def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
             say(f"left alone: {fix.words}: {error.problem}")
             continue
         if done.can_be_undone:
-            say(f"done: {fix.words}; to undo: chronotile undo {shell_word(fix.array)}")
+            undo = f"chronotile undo {shell_word(fix.array)} {done.operation}"
+            say(f"done: {fix.words}; to undo: {undo}")
     return True
 
 
@@ -363,7 +365,7 @@ class UsageReport:
             table.add_row(
                 size_text(line.size),
                 f"{line.files:,}",
-                line.reason,
+                line.words,
                 self._near(line.freed_by),
                 self._lost(line),
             )
@@ -376,8 +378,10 @@ class UsageReport:
         words, is_loss, _ = line.lost.partition(LOSS)
         words += "time travel: see the note" if is_loss else ""
         if way is None or not way.written:
-            return words
-        return f"{words}; it writes {size_text(way.written)}"
+            return words or line.kept
+        freed = sum(row["bytes"] for row in self.rows if row["path"] in way.paths)
+        gain = f"a gain of {size_text(freed - way.written)}, as it writes {size_text(way.written)}"
+        return f"{words}; {gain}"
 
     def _fragment_table(self, total: int) -> RenderableType:
         found = self._fragments()
@@ -402,7 +406,8 @@ def _share(size: int, total: int) -> str:
 def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableType:
     table = plain_table("bytes", "share", "files", "field", "part", right=3)
     for (field, part), (size, files) in list(fields.items())[:FIELDS]:
-        table.add_row(size_text(size), _share(size, total), f"{files:,}", field or "", part)
+        words = "fragment metadata" if part == "metadata" else part
+        table.add_row(size_text(size), _share(size, total), f"{files:,}", field or "", words)
     if len(fields) > FIELDS:
         table.add_row("", "", "", f"and {len(fields) - FIELDS:,} more (--json)", "")
     return table

@@ -97,7 +97,8 @@ def list_(roots: tuple[str, ...], sort: Sort, sizes: bool, access: Access) -> An
 
 @command(
     epilog="\b\nExample:\n"
-    '  chronotile sql "select uri, name, bytes from commits join arrays using (uri)" demo\n'
+    '  chronotile sql "select uri, name, arrays.bytes as array_bytes from commits '
+    'join arrays using (uri)" demo\n'
     '  chronotile sql "select region, sum(amount) from rows group by region" demo/array'
 )
 @click.argument("query", metavar="QUERY")
@@ -109,7 +110,8 @@ def sql(query: str, roots: tuple[str, ...], as_of: str | None, access: Access) -
     """Answer a QUERY in SQL over the tables of all arrays below ROOT, with DuckDB.
 
     The tables are arrays, commits, conditions, fragments, findings and usage; the column uri joins
-    them. If ROOT is one array or group, rows is a table too, which TileDB reads.
+    them. If ROOT is one array or group, rows is a table too, which TileDB reads. The columns of
+    fragments from cells on are NULL here: `chronotile fragments ARRAY` reads them.
     Needs DuckDB: pip install 'chronotile[sql]'.
     """
     from chronotile.fleet.sql_query import query_fleet

@@ -28,7 +28,7 @@ from chronotile.cli.options import (
     reporting,
 )
 from chronotile.errors import BadTimeError, ReadError, printable
-from chronotile.format.kinds import DATASET_EVENTS, EVENTS
+from chronotile.format.kinds import DATASET_EVENTS, EVENTS, WRITES
 from chronotile.format.timestamps import Moment, span_text, time_text
 from chronotile.show.output import count_text, place_text, progress, size_text
 
@@ -182,15 +182,18 @@ def _where(event: Event) -> str:
     """Give the cells and bytes of an event, and the files that hold it."""
     if event.is_operation:
         return event.source
-    size = f"{size_text(event.size)}, " if event.size is not None else ""
-    if event.cells is not None:
-        size = f"{count_text(event.cells, 'cell')}, {size}"
+    parts = [count_text(event.cells, "cell")] if event.cells is not None else []
+    parts += [size_text(event.size)] if event.size is not None else []
+    size, held = ", ".join([*parts, ""]), "in"
+    if event.kind == "write" and event.source.endswith((*WRITES, ".con")):
+        # The size is the fragment's: a commit file is empty, or holds many commits.
+        size, held = f"a fragment of {' and '.join(parts)}, " if parts else "", "committed by"
     name = "" if event.name in event.source else f"{event.name}, "
     offset = f" at byte {event.offset}" if event.offset else ""
     also = "".join(f", also in {other}" for other in event.also)
     written = "" if event.written is None else f", written {time_text(event.written)}"
     by = "" if event.operation is None else f", by operation {event.operation}"
-    return f"{size}{name}in {event.source}{offset}{also}{written}{by}"
+    return f"{size}{name}{held} {event.source}{offset}{also}{written}{by}"
 
 
 def _state(event: Event) -> str:
@@ -324,7 +327,7 @@ class LogReport:
         idle, every = view.without_reach, len(view.deletes) + len(view.updates)
         if idle == every and idle:
             why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
-            text += f" without effect: {why}"
+            text += f", but {'it hides' if idle == 1 else 'they hide'} no row: {why}"
         elif idle:
             verb = "is older than every visible fragment and hides"
             verb = verb if idle == 1 else "are older than every visible fragment and hide"

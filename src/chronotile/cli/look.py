@@ -390,7 +390,8 @@ class ExplainReport:
         if idle:
             yield ""
             why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
-            yield f"{' and '.join(idle)} in force without effect: {why}"
+            verb = "it hides" if idle in (["1 delete"], ["1 update"]) else "they hide"
+            yield f"{' and '.join(idle)} in force, but {verb} no row: {why}"
         commits = []
         for one in deletes[:MOST]:
             words, notes = delete_words(one)
@@ -499,7 +500,7 @@ class FragmentsReport:
         if lost := len(self.gone - self.vacuumed):
             yield f"{count_text(lost, 'fragment')} with a commit, but without files"
         if gone:
-            yield f"{count_text(gone, 'fragment')} vacuumed: only their names are left"
+            yield f"{count_text(gone, 'fragment')} removed: only the names are left"
         unknown = self.facts["metadata"].null_count - len(self.gone)
         if unknown:
             why = f". {NO_KEY}" if self.lacks_key else ""
@@ -509,7 +510,7 @@ class FragmentsReport:
         name = row["name"] if self.whole_names else short_name(row["name"])
         if row["metadata"] is None:
             why = "files gone" if row["name"] in self.gone else ""
-            why = "vacuumed" if row["name"] in self.vacuumed else why
+            why = "removed" if row["name"] in self.vacuumed else why
             why = "unknown version" if is_newer(row["name"]) else why
             return ("", "", "", name, "", "", why)
         notes = [word for word, is_so in _flags(row) if is_so]
@@ -524,8 +525,8 @@ def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "dense", row["dense"]
     yield "a time for each cell", row["has_timestamps"]
     yield "delete marks", row["has_delete_metadata"]
-    yield f"{count_text(of_deletes, 'delete')} noted as done", of_deletes > 0
-    yield f"{count_text(of_updates, 'update')} noted as done", of_updates > 0
+    yield f"{count_text(of_deletes, 'delete')} carried out", of_deletes > 0
+    yield f"{count_text(of_updates, 'update')} carried out", of_updates > 0
 
 
 def short_name(name: str) -> str:
@@ -611,8 +612,9 @@ def _facts(row: MemberRow) -> str:
     parts = []
     if row.commits is not None:
         is_group = row.found == "group"
-        many = "lists of members" if is_group else "commits"
-        parts.append(count_text(row.commits, "list of members" if is_group else "commit", many))
+        many = "files that list members" if is_group else "commits"
+        one = "file that lists members" if is_group else "commit"
+        parts.append(count_text(row.commits, one, many))
     if row.bytes is not None:
         parts.append(size_text(row.bytes))
     if row.changed is not None:

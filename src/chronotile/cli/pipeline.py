@@ -319,7 +319,7 @@ def _in_delta(
     type=Parsed("limit", read_limit),
     default=MAX_UNREADABLE.text,
     help="Commit nothing if more arrays than this are unreadable: a number (3) or a share (1%). "
-    "Default: 0.001.",
+    f"Default: {MAX_UNREADABLE.text}.",
 )
 @click.option(
     "--inventory",

@@ -158,7 +158,9 @@ def _lines(
     from chronotile.show.output import Text, plain_table
 
     there = profile.path.exists()
-    state = "your profile" if there else "no profile yet; for an example: chronotile config"
+    state = "your profile" if there else "no profile yet"
+    if not there and uri is not None:
+        state += "; for an example: chronotile config"
     yield Text(f"{profile.path}: {state}", "bold")
     if uri is None:
         yield from (f'  [storage."{prefix}"]' for prefix in profile.storage)

@@ -293,7 +293,7 @@ def read_limit(text: str) -> Limit:
     return Limit(text, share)
 
 
-MAX_UNREADABLE = read_limit("0.001")
+MAX_UNREADABLE = read_limit("0.1%")
 """1 in 1,000: of a smaller fleet, none."""
 
 

@@ -92,5 +92,6 @@ def _problem(message: str, known: Sequence[str]) -> str:
     if missing is None:
         first = message.partition("\n\n")[0].replace("\n", " ")
         return f"DuckDB refuses the query: {first}"
-    hint = did_you_mean(missing[1], known) or f"; there are {', '.join(known)}"
+    there = f"; there are {', '.join(ASKED)}; and {ROWS}, if ROOT is one array or group"
+    hint = did_you_mean(missing[1], known) or there
     return f"there is no table {missing[1]!r}{hint}"

@@ -105,6 +105,7 @@ R = TypeVar("R", bound="Report | GroupReport")
 _LEAST_MEMORY = 300_000_000
 _MOST_SPANS = 5
 """Batches whose times a note tells."""
+_YOUNG = "its files are younger than"
 _FACTS = 10_000
 """Fragments whose facts are objects of Python at a time."""
 
@@ -152,7 +153,8 @@ def plan_compact(
     write_version(history)
     tags = tags_of(store, history)
     kept = kept_windows(store, history, tags, Keep(tuple(keep), None, group_tags or {}))
-    parts, left = _candidates(store, history, rules, now_ms() - calm)
+    age = quiet if isinstance(quiet, str) else f"{quiet:g} seconds"
+    parts, left = _candidates(store, history, rules, now_ms() - calm, f"{_YOUNG} {age}")
     conditions = _Conditions(rules, purge=purge)
     left |= {name: why for name, why in conditions.refused(parts, history) if name not in left}
     duplicates = any(one.schema and one.schema.allows_duplicates for one in history.schemas)
@@ -188,10 +190,10 @@ def plan_compact(
         command="compact",
         array=store.uri,
         stages=tuple(merge.planned() for merge in merges),
-        notes=(*notes, *_notes(facts)),
+        notes=(*notes, *_notes(facts, store.uri)),
         losses=tuple(conditions.losses(choice.batches)) if purge else (),
         rows={"merged": sum(batch.cells for batch in choice.batches)} if choice.batches else {},
-        engine_open_requests=_requests(store, rules, choice),
+        engine_open_requests=_requests(store, rules, merges),
         facts=facts,
     )
 
@@ -205,8 +207,12 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
     if not held:
         return report
     place = shell_word(report.array if isinstance(report, Report) else report.group)
+    changed: dict[str, Any] = {}
     if wanted and not report.dry_run:
-        words = f"then vacuumed: {remove().summary()}"
+        removed = remove()
+        words = f"then vacuumed: {removed.summary()}"
+        if isinstance(report, Report) and isinstance(removed, Report):
+            changed["engine_open_requests"] = _requests_with(report, removed)
     elif wanted:
         words = f"then {size_text(held)} of sources would be removed: there is no way back"
     else:
@@ -215,7 +221,14 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
         )
         words += "works; to remove the sources, and to give up undo: "
         words += f"chronotile vacuum {place} --mode fragments"
-    return replace(report, notes=(*report.notes, words))
+    return replace(report, notes=(*report.notes, words), **changed)
+
+
+def _requests_with(report: Report, removed: Report) -> tuple[int, int] | None:
+    """Give the requests of an open before a compact, and after the vacuum that followed it."""
+    if report.engine_open_requests is None or removed.engine_open_requests is None:
+        return report.engine_open_requests
+    return report.engine_open_requests[0], removed.engine_open_requests[1]
 
 
 def _held_twice(report: Report) -> int:
@@ -236,7 +249,7 @@ def _refuse_second(store: Store) -> None:
 
 
 def _candidates(
-    store: Store, history: History, rules: Rules, before_ms: int
+    store: Store, history: History, rules: Rules, before_ms: int, too_young: str
 ) -> tuple[list[Part], dict[str, str]]:
     """Give the visible fragments as parts of batches, in time order, and why some must stay."""
     table, dense = history.table, history.dense
@@ -267,7 +280,7 @@ def _candidates(
             if why is None and part.t2 > now:
                 why = "its time is still to come, and TileDB merges up to now"
             if why is None and name in young:
-                why = "it is younger than --quiet"
+                why = too_young
             if why is None and not dense and fact["has_timestamps"]:
                 why = _misnamed(store, history, part, paths[name])
             if why is not None:
@@ -721,7 +734,7 @@ def _visible(history: History) -> set[str]:
     return set(map(history.table.name, rows))
 
 
-def _notes(facts: Mapping[str, Any]) -> Iterator[str]:
+def _notes(facts: Mapping[str, Any], uri: str) -> Iterator[str]:
     """Say what the plan gives and costs, and what it leaves alone."""
     from chronotile.show.output import size_text
 
@@ -729,13 +742,17 @@ def _notes(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["batches"]:
         yield (
             f"{count['before']:,} visible fragments become {count['after']:,}; this reads "
-            f"{size_text(cost['bytes_read'])}, and takes at most {size_text(cost['memory_bytes'])} "
-            f"of memory (--max-memory lowers that) and {size_text(cost['scratch_bytes'])} of "
-            "temporary files"
+            f"{size_text(cost['bytes_read'])}, and takes {size_text(cost['scratch_bytes'])} of "
+            f"temporary files; its memory is limited to {size_text(cost['memory_bytes'])} "
+            "(--max-memory)"
         )
     for one in facts["left"]:
         names = one["fragments"]
-        yield f"{count_text(len(names), 'fragment')} left alone ({names[0]}): {one['why']}"
+        such = f", such as {names[0]}" if len(names) > 1 else f" ({names[0]})"
+        why = one["why"]
+        if why.startswith(_YOUNG):
+            why += f"; to merge all the same: chronotile compact {shell_word(uri)} --quiet 0s"
+        yield f"{count_text(len(names), 'fragment')} left alone{such}: {why}"
 
 
 def _facts(choice: Choice, parts: Sequence[Part], run: _Run) -> dict[str, Any]:
@@ -774,18 +791,19 @@ def _facts(choice: Choice, parts: Sequence[Part], run: _Run) -> dict[str, Any]:
     }
 
 
-def _requests(store: Store, rules: Rules, choice: Choice) -> tuple[int, int] | None:
-    """Count the requests of an open before and after, if the sources are vacuumed."""
-    if not choice.batches:
+def _requests(store: Store, rules: Rules, merges: Sequence[_BatchMerge]) -> tuple[int, int] | None:
+    """Count the requests of an open before and after: until a vacuum it reads each `.vac`."""
+    if not merges:
         return None
     held = consolidated_fragments(store, rules.history)
     if held is None:
         return None
     first = open_cost(rules, held)
-    gone = [name for batch in choice.batches for name in batch.names]
-    new, counts = len(choice.batches), first.fragments
+    gone = [name for merge in merges for name in merge.batch.names]
+    new, counts = len(merges), first.fragments
     single = sum(name not in held.fragments for name in gone)
     after = FooterCounts(
         counts.visible - len(gone) + new, counts.unconsolidated - single + new, counts.mergeable
     )
-    return first.requests, replace(first, fragments=after, has_operations=True).requests
+    put = {path: 0 for one in merges for path in (write_uri(one.name), _vac(one.name))}
+    return first.requests, replace(first, fragments=after).after(put, {}).requests

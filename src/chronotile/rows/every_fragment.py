@@ -211,7 +211,8 @@ class Matcher:
                 return item, parse_predicate(self._where, item.schema)
             except PredicateError as error:
                 first = first or error
-        raise first or ReadError(self.log.array, "expected a schema that can be read: give its key")
+        problem = "expected the key of this encrypted array, found none; add --key-file FILE"
+        raise first or ReadError(self.log.array, problem)
 
     @property
     def schema(self) -> Schema:

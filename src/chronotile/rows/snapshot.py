@@ -107,7 +107,7 @@ def schema_in_force(log: Log, moment: int) -> SchemaFile:
     """
     item = schema_at(log.history, moment)
     if item is None or item.schema is None:
-        problem = "expected a schema that can be read, found none: give its key"
+        problem = "expected the key of this encrypted array, found none; add --key-file FILE"
         raise KeyNeededError(log.array, problem)
     return item
 

@@ -14,7 +14,7 @@ from chronotile.check.findings import CODES, KEEP_OR_DROP, LEFT_OUT, TAKEN_OUT
 from chronotile.check.fragments import COMMIT_IT, lone_vacuums
 from chronotile.errors import shell_word
 from chronotile.format.names import try_parse
-from chronotile.format.timestamps import time_text
+from chronotile.format.timestamps import span_text, time_text
 from chronotile.show.operation_words import OperationWords, name_in
 from chronotile.visibility.rules import first_end, side
 
@@ -202,7 +202,13 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
         why = f"hidden {by}" if by else f"a restore or an undelete hides {it}"
         why += f" from {time_text(moment)} ({moment}) on"
         rows = f"chronotile rows {shell_word(view.history.array)} --end {moment - 1}"
-        return why, f"to see {it}, until TileDB vacuums: {rows}"
+        before = f"to see {it}, until TileDB vacuums: {rows}"
+        if by and by.startswith("by the undelete "):
+            return why, f"nothing: the rows show again in new fragments; {before}"
+        return why, before
+    hidden = any(text in one.targets for one in view.history.vacuums if one.path != because)
+    if hidden and all(fragment.name != text for fragment in view.fragments):
+        return f"{because} lists {it}: {its} cells are in {text}, which is hidden too", ""
     if all(fragment.name != text for fragment in view.fragments):
         why = f"{because} lists {it}, but {text}, which should replace {it}, is not visible"
         return why, f"to see what is wrong: chronotile check {shell_word(view.history.array)}"
@@ -210,7 +216,8 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
     if not view.history.dense:
         return why, "nothing: every cell can still be read, at every time"
     moment = first_end(name, dense=True)
-    return why, f"nothing is lost; an --end before {moment} sees {it} apart, until a vacuum"
+    end = f"{time_text(moment)} ({moment})"
+    return why, f"nothing is lost; an --end before {end} sees {it} apart, until a vacuum"
 
 
 def lacks_key(history: History) -> bool:
@@ -236,5 +243,5 @@ def _outside(kind: str, side: str, items: list[Explanation], view: View) -> tupl
         why = f"{verb} {time_text(last)} ({last}), before the window starts"
         return why, f"open with --start {first} or earlier"
     whole = "it must lie inside the window as a whole"
-    why = f"{verb} {first} to {last}, across an edge of the window: {whole}"
+    why = f"{verb} {span_text(first, last)}, across an edge of the window: {whole}"
     return why, f"open with --start {min(first, view.start)} --end {max(last, view.end)}"

@@ -225,20 +225,25 @@ def _heat(commits: pa.Table, names: _ShortNames) -> str:
     totals = Counter(array for array, _ in rows)
     chosen = sorted(array for array, _ in totals.most_common(ROWS))
     most, older = max(counts.values()), any(slot < 0 for _, slot in counts)
+
+    def between(slot: int) -> str:
+        first, last = (when_text(int(low + edge * width)) for edge in (slot, slot + 1))
+        return f"between {first} and {last}"
+
     strips = []
     for array in chosen:
         slots = {slot: counts[array, slot] for slot in range(-1, BINS) if counts[array, slot]}
         cells = []
         for slot, count in slots.items():
             strength = 0.25 + 0.75 * (count / most) ** 0.5
-            when = "before" if slot < 0 else f"from {when_text(int(low + slot * width))}"
+            when = "before" if slot < 0 else between(slot)
             told = escaped(f"{names.short(array)}: {count_text(count, 'commit')} {when}")
             cells.append(
                 f'<rect x="{slot + 2 if slot >= 0 else 0}" width="0.9" height="1" '
                 f'fill-opacity="{strength:.2f}"><title>{told}</title></rect>'
             )
         busiest = max(slots, key=lambda slot: slots[slot])
-        when = "earlier" if busiest < 0 else f"from {when_text(int(low + busiest * width))}"
+        when = "earlier" if busiest < 0 else between(busiest)
         told = f"{count_text(totals[array], 'commit')}, most of them {when}"
         strips.append(
             f'<div class="strip">{names.link(array)}<svg viewBox="0 0 {BINS + 2} 1" role="img" '

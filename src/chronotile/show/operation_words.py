@@ -136,6 +136,9 @@ class OperationWords:
         fragments = [path for path in record["put"] if path.startswith(f"{FRAGMENTS}/")]
         parts = [f"{count_text(n, 'row')} {what}" for what, n in rows.items() if _is_count(n)]
         parts += [f"{count_text(len(fragments), 'fragment')} put"] if fragments else []
+        writes = sum(uri.endswith((".wrt", ".ok")) for uri in record["added"])
+        if record["command"] == "repair" and writes:
+            parts.append(f"committed {count_text(writes, 'fragment')} that no commit named")
         if record["hidden"]:
             parts.append(f"{count_text(len(record['hidden']), 'fragment')} hidden")
         if record["removed"] and record["command"] != "undo":

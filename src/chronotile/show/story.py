@@ -397,17 +397,18 @@ class Story:
 
     def _vacuum_words(self, source: str) -> str:
         if source not in self._replaced:
-            return "lists fragments as replaced"
+            return "lists fragments that were replaced"
         names, of_array = self._replaced[source], source.startswith(META)
         what = count_text(len(names), "metadata file" if of_array else "fragment")
         if name_in(source) in self.facts.operations.of_name:
             return f"hid {what}"
-        lists, own = f"lists {what} as replaced", name_in(source).removesuffix(".vac")
+        was, them = ("was", "it") if len(names) == 1 else ("were", "them")
+        lists, own = f"lists {what} that {was} replaced", name_in(source).removesuffix(".vac")
         if not of_array and own in self.view.rules.uncommitted:
-            return f"{lists}; vacuum keeps them, as {own} has no commit"
+            return f"{lists}; vacuum keeps {them}, as {own} has no commit"
         if not of_array and names - self._folders:
             return f"{lists}, of which {len(names & self._folders):,} are there"
-        return f"{lists}, for the next vacuum to remove"
+        return f"{lists}; the next vacuum removes {them}"
 
     def _schema_words(self, path: str) -> tuple[str, tuple[str, ...]]:
         schemas = self.view.history.schemas

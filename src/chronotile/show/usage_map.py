@@ -65,6 +65,18 @@ class Line(NamedTuple):
     freed_by: str | None
     lost: str
 
+    @property
+    def words(self) -> str:
+        """The reason in words: the folders of fragments hold metadata too."""
+        return "metadata outside fragments" if self.reason == "metadata" else self.reason
+
+    @property
+    def kept(self) -> str:
+        """Why nothing frees the bytes now, where that is not plain."""
+        if self.reason != "operations" or self.freed_by:
+            return ""
+        return "undo needs them; a vacuum frees what was moved aside, after 90 days"
+
 
 def to_svg(array: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Draw the treemap as SVG; each rectangle has its text as a label.
@@ -88,9 +100,9 @@ def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]
         (
             TableCell(size_text(line.size), line.size),
             TableCell(f"{line.files:,}", line.files),
-            swatch(line.reason) + escaped(line.reason),
+            swatch(line.reason) + escaped(line.words),
             f"<code>{escaped(line.freed_by)}</code>" if line.freed_by else "",
-            escaped(line.lost),
+            escaped(line.lost or line.kept),
         )
         for line in lines
     )

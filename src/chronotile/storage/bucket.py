@@ -139,7 +139,7 @@ class Bucket(Backend):
         return StorageError(self._place.uri_of(path), f"the storage {verb}: {words[:500]}")
 
     def _missing(self, path: str) -> MissingObjectError:
-        return MissingObjectError(self._place.uri_of(path), "expected an object, found nothing")
+        return MissingObjectError(self._place.uri_of(path), "expected a file, found nothing")
 
     def _no_bucket(self) -> ArrayNotFoundError:
         return ArrayNotFoundError(self._place.uri, "expected a bucket, found nothing")

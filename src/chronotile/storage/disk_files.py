@@ -57,7 +57,7 @@ class OpenFolder:
             return
         where = self._place.uri_of(self._path)
         if isinstance(cause, FileNotFoundError):
-            raise MissingObjectError(where, "expected an object, found nothing") from None
+            raise MissingObjectError(where, "expected a file, found nothing") from None
         if isinstance(cause, FileExistsError):
             raise ObjectExistsError(where, "expected no object, found one") from None
         raise StorageError(where, f"the disk answered: {cause.strerror or cause}") from cause

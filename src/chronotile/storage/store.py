@@ -340,7 +340,7 @@ class Store:
 
         >>> open_store("memory:doc-read").read("a")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        chronotile.storage.place.MissingObjectError: ...read/a: expected an object, found nothing
+        chronotile.storage.place.MissingObjectError: ...read/a: expected a file, found nothing
         """
         with self.step("read", path):
             data = self.backend.view(self.checked(path), limit)

@@ -16,6 +16,7 @@ from chronotile import consolidate, open_log, repair, undo, vacuum
 from chronotile.array import Array
 from chronotile.check.check_array import blocking
 from chronotile.check.findings import RefusedError
+from chronotile.cli.program import main
 from chronotile.errors import BadFileError, StorageError
 from chronotile.storage.store import open_store
 
@@ -316,7 +317,9 @@ def lose_commits(array: EngineArray) -> None:
     (array.commits_folder / con).unlink()
 
 
-def test_lost_commits_are_put_back_on_request(lost: EngineArray) -> None:
+def test_lost_commits_are_put_back_on_request(
+    lost: EngineArray, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lost.answer() == ()
     (finding, *_) = open_log(lost.uri).check()
     assert f"chronotile repair {lost.uri} --commit-orphans" in finding.hint
@@ -332,7 +335,13 @@ def test_lost_commits_are_put_back_on_request(lost: EngineArray) -> None:
     assert lost.answer() == FULL
     assert lost.answer(0, 25) == FULL[:2]
     assert "3 whole fragments (3 cells) without a commit: unfinished writes" in report.notes[0]
-    assert "deletes and updates that stood only in a lost .con stay lost" in report.notes[1]
+    assert (
+        "if a .con was lost, deletes and updates that stood only in it stay lost" in report.notes[1]
+    )
+    capsys.readouterr()
+    assert main(["log", lost.uri, "-n", "1"]) == 0
+    words = "repaired the array: committed 3 fragments that no commit named"
+    assert words in capsys.readouterr().out
     assert not repair(lost.uri, commit_orphans=True).steps
     lost.write(40, {40: 40})
     lost.consolidate("commits")

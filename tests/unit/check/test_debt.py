@@ -78,7 +78,7 @@ def test_many_small_fragments(
     for one in told:
         assert one.message.startswith(f"{MANY_SMALL} of {MANY_SMALL} visible fragments")
         assert "3 cells each (median)" in one.message
-        assert f"a compact would make about 1 of {MANY_SMALL} of them" in one.message
+        assert f"compact would merge {MANY_SMALL} of them into about 1" in one.message
         assert f"chronotile compact {array.uri}" in one.hint
         assert one.severity == "info"
 

@@ -39,7 +39,9 @@ def test_what_can_be_mended_is_mended_and_can_be_undone(
 ) -> None:
     before, found = contents(array), codes(capsys, array)
     assert {"name-malformed", "update-deletes", "fragment-without-commit"} <= found
-    left = codes(capsys, array, "--fix", "--yes")
+    assert main(["check", str(array), "--fix", "--yes", "--json"]) == 1
+    document, err = capsys.readouterr()
+    left = {item["code"] for item in json.loads(document)}
     assert not left & {"name-malformed", "update-deletes"}
     assert "fragment-without-commit" in left, (
         "a vacuum removes files, and is nobody's but the user's"
@@ -47,6 +49,8 @@ def test_what_can_be_mended_is_mended_and_can_be_undone(
     made = ct.open(str(array)).operations().to_pylist()
     assert [one["command"] for one in reversed(made)][:2] == ["repair", "apply"]
     assert "check --fix: name-malformed" in made[-1]["message"]
+    for one in made:
+        assert f"; to undo: chronotile undo {array} {one['id']}\n" in err
     for one in made:
         ct.open(str(array)).undo(one["id"])
     assert contents(array) == before

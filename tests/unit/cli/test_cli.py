@@ -196,7 +196,7 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "set region = 'north' in rows where `id == 7`",
         "note: TileDB does not apply updates: it hides these rows instead",
         "merged 2 fragments into one",
-        "lists 2 fragments as replaced, for the next vacuum to remove",
+        "lists 2 fragments that were replaced; the next vacuum removes them",
         "put 5 commits into one file: 4 writes, 1 delete",
         "took 2 commits out of the consolidated files",
         "wrote a fragment; its files are gone",
@@ -204,7 +204,8 @@ def test_log_in_words(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "hidden now by __commits/",
         "hidden now: ignored by __commits/",
         "created the array: sparse, dimensions id (int64, 0 to 999999, tiles of 1000); attributes",
-        "974 bytes, in __commits/",
+        "a fragment of 974 bytes, committed by __commits/",
+        " bytes, in __fragments/",
         "now 4 of 7 fragments visible (2 more removed), 2 deletes and 1 update in force",
     ):
         assert words in text
@@ -666,7 +667,7 @@ def test_fragments_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) ->
     assert columns.split() == ["cells", "bytes", "tiles", "fragment", "domain", "metadata", "notes"]
     assert len(rows) == 4
     assert "-2 to 18, 20 to kkk7" in rows[1]
-    assert rows[1].rstrip().endswith("a time for each cell, delete marks, 1 delete noted as done")
+    assert rows[1].rstrip().endswith("a time for each cell, delete marks, 1 delete carried out")
     assert facts[0]["name"] not in text
     assert facts[0]["name"] in run(capsys, "fragments", case.array, "--names")[1]
 

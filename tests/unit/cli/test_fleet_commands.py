@@ -93,6 +93,7 @@ def test_a_query_asks_the_rows_of_an_array(root: Path, capsys: pytest.CaptureFix
     ("query", "problem"),
     [
         ("select * from comits", "there is no table 'comits'; did you mean commits?"),
+        ("select * from nothing", "usage; and rows, if ROOT is one array or group"),
         ("selct * from commits", "syntax error"),
         ("select nme from commits", "nme"),
     ],

@@ -37,7 +37,9 @@ def group(tmp_path: Path) -> Path:
 def test_members_are_a_tree(capsys: pytest.CaptureFixture[str], group: Path) -> None:
     status, out, _ = run(capsys, "members", group)
     assert status == 0
-    assert re.search(r"inner  group  3 lists of members.*\n.*dense  array  2 commits, 6.*kB", out)
+    assert re.search(
+        r"inner  group  3 files that list members.*\n.*dense  array  2 commits, 6.*kB", out
+    )
     found = run_json(capsys, "members", group, "--end", 12)
     assert [(one["path"], one["found"]) for one in found["members"]] == [
         ("cells", "array"),

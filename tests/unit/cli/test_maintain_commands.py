@@ -247,4 +247,7 @@ def test_the_headline_of_a_log_says_which_deletes_reach_nothing(
     assert head.endswith("1 delete and 0 updates in force")
     assert run(capsys, "restore", array.uri, "--to", "35")[0] == 0
     head = run(capsys, "log", array.uri)[1].splitlines()[0]
-    assert "1 delete and 0 updates in force without effect: every visible fragment is newer" in head
+    assert (
+        "1 delete and 0 updates in force, but it hides no row: every visible fragment is newer"
+        in head
+    )

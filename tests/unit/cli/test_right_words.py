@@ -190,10 +190,10 @@ def test_no_command_calls_a_delete_in_force_that_cannot_be_read(
 
 def test_explain_lists_only_what_hides_rows(capsys: pytest.CaptureFixture[str]) -> None:
     _, text, _ = run(capsys, "explain", CASES["bad-vac-alone"].array)
-    assert "1 delete in force without effect: no fragment is visible" in text
+    assert "1 delete in force, but it hides no row: no fragment is visible" in text
     assert "Deletes and updates in force" not in text
     _, text, _ = run(capsys, "log", CASES["bad-vac-alone"].array)
-    assert "in force without effect: no fragment is visible" in text
+    assert "in force, but it hides no row: no fragment is visible" in text
     _, text, _ = run(capsys, "explain", CASES["bad-update-in-con"].array)
     assert "What TileDB does not see: updates inside a .con" in text
     assert "Deletes and updates in force" not in text
@@ -317,6 +317,8 @@ def test_encrypted_without_a_key_is_said_once(capsys: pytest.CaptureFixture[str]
         assert "cannot be read" not in text
     codes = {item.code for item in ct.open_log(case.array).check()}
     assert codes == {"tile-encrypted", "con-blocks-consolidation"}
+    _, text, _ = run(capsys, "check", case.array)
+    assert "0 schemas and the metadata of 0 committed fragments" in text
 
 
 def test_a_caret_stands_under_the_character(

@@ -134,7 +134,7 @@ def test_the_page_of_a_fleet(
     images = {name for role, name in told if role == "image"}
     strips = images - {"Size by reason"}
     assert (len(images), len(strips)) == (5, 4)
-    assert all(re.match(r"\S+: \d+ commits?, most of them from 2024-", name) for name in strips)
+    assert all(re.match(r"\S+: \d+ commits?, most of them between 2024-", name) for name in strips)
     named = ("link", "searchbox", "table", "columnheader", "group", "navigation", "image")
     assert [role for role, name in told if role in named and not name] == []
     stops = tab_stops(page)
