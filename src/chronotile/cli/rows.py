@@ -29,7 +29,7 @@ from chronotile.cli.options import (
     window_options,
     wrong_call,
 )
-from chronotile.errors import shell_word
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format.timestamps import Ends, time_text
 from chronotile.show.output import (
     Answer,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from chronotile.cli.options import Access
+    from chronotile.visibility.view import Update
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -339,7 +340,7 @@ def _hidden_in_tiledb(place: Any, *window: Any) -> str | None:
 
     if not isinstance(place, Array):
         return None
-    loose = [one for one in place.view(*window).updates if not one.offset]
+    loose = [one for one in place.view(*window).updates if not one.offset and _hides(one)]
     if not loose:
         return None
     updates = count_text(len(loose), "update")
@@ -348,6 +349,16 @@ def _hidden_in_tiledb(place: Any, *window: Any) -> str | None:
         f"the rows of {updates} have their new values here, and TileDB itself hides them; "
         f"to write them into the array: {apply}"
     )
+
+
+def _hides(update: Update) -> bool:
+    """Return False for an update that matches no row: a repair or an apply leaves such a one."""
+    from chronotile.conditions.stored_conditions import is_harmless
+
+    try:
+        return update.schema is None or not is_harmless(update.stored, update.schema)
+    except ChronotileError:
+        return True
 
 
 def _names(text: str | None) -> list[str] | None:
