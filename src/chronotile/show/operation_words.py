@@ -51,11 +51,17 @@ class OperationWords:
     def of_name(self) -> dict[str, str]:
         """The operation that put each commit, fragment or file, by its name.
 
-        An undo puts back what others have put before.
+        An undo puts back what others have put before. An apply writes the rows of an update under
+        the name of the update: then they are its own.
         """
+
+        def wrote_rows(record: Mapping[str, Any]) -> bool:
+            return record["command"] == "apply" and record["id"] not in self._undone_by
+
         return {
             name: record["id"]
-            for record in self.records  # an older one has put what a newer one replaced
+            # An older one has put what a newer one replaced.
+            for record in sorted(self.records, key=wrote_rows)
             if record["command"] != "undo"
             for name in names_put(record)
         }
