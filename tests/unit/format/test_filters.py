@@ -103,7 +103,5 @@ def test_zlib_is_the_judge_of_streams(data: bytes, size: int, is_size_right: boo
     if opener.eof and not opener.unused_data and len(right) == size:
         assert inflate(data, size, "a") == right
         return
-    with pytest.raises(
-        BadFileError, match="expected a zlib stream that unpacks|cannot be unpacked"
-    ):
+    with pytest.raises(BadFileError, match=r"that unpacks to|cannot be unpacked"):
         inflate(data, size, "a")
