@@ -128,7 +128,8 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
     except KeyNeededError:
         return f"deleted rows, {_SEALED}", ()
     except ChronotileError as error:
-        return "deleted rows; which ones cannot be read here", (f"its condition cannot be read: {error}",)
+        words = "deleted rows; which ones cannot be read here"
+        return words, (f"its condition cannot be read: {error}",)
     if schema is None:
         return text, ("no schema is at hand: values are raw bytes",)
     if also := also_removes(stored, schema):
