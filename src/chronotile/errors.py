@@ -286,6 +286,20 @@ class BadFileError(ReadError, ValueError):
         return self.where if self.offset is None else f"{self.where}: at byte {self.offset}"
 
 
+class MissingSchemaError(BadFileError):
+    """Metadata of a fragment whose schema is not in the array any more.
+
+    >>> str(MissingSchemaError("m.tdb", "__schema/__1_1_ab"))
+    'm.tdb: its schema file __schema/__1_1_ab is missing'
+    """
+
+    def __init__(self, where: str, schema: str, offset: int | None = None) -> None:
+        super().__init__(where, f"its schema file {schema} is missing", offset)
+        self.args = (where, schema, offset)
+        self.schema = schema
+        """The file, relative to the array."""
+
+
 class TooLargeError(BadFileError):
     """A size over the limit that the caller set."""
 

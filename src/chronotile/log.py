@@ -21,7 +21,7 @@ from chronotile.errors import BadTimeError, ChronotileError, html_card
 from chronotile.format import tiles
 from chronotile.format.kinds import EVENTS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
-from chronotile.format.timestamps import now_ms, time_text, to_ms
+from chronotile.format.timestamps import now_ms, span_text, time_text, to_ms
 from chronotile.history.read_history import History, read_history
 from chronotile.storage.store import open_store
 from chronotile.visibility.gaps import Gap
@@ -155,7 +155,7 @@ class Log:
         first = self.moment(start, "start")
         last = now_ms() if end is None else self.moment(end, "end")
         if last < first:
-            problem = f"the window ends before it starts: {first} to {last}"
+            problem = f"the window ends before it starts: {span_text(first, last)}"
             raise BadTimeError(self.array, problem)
         return View(self.rules, first, last)
 

@@ -248,6 +248,7 @@ UNFOLLOWED = {
     "unreadable": "permissions, or the storage",
     "version-unknown": "a later chronotile knows it",
     "restore-undone": "its hint is followed where a consolidation brings rows back",
+    "vac-without-fragment": "a person knows if a restore wrote it: tests/unit/check",
     "late-write-hidden": "the writer gives its rows another time",
 }
 """Codes without a command that mends them, and why."""

@@ -22,13 +22,14 @@ import chronotile as ct
 from chronotile import read_rows
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import update_values
-from chronotile.errors import ChronotileError, PredicateError
+from chronotile.errors import BadFileError, ChronotileError, PredicateError
 from chronotile.fleet.change_table import change_shares, read_changes
 from chronotile.fleet.options import read_options
 from chronotile.format.timestamps import now_ms
 from chronotile.rows import engine_cells
 from chronotile.rows.cell_source import cell_source
-from chronotile.rows.read_rows import NOTES
+from chronotile.rows.engine import EngineError
+from chronotile.rows.read_rows import NOTES, notes_of
 from chronotile.show.row_formats import plain_rows
 
 if TYPE_CHECKING:
@@ -467,3 +468,39 @@ def test_dense_cells_differ_where_they_were_written(tmp_path: Path) -> None:
         ("update_after", 20, 4, 41),
         ("insert", 30, 5, 50),
     ]
+
+
+def test_an_error_names_the_array_and_the_way_to_see_the_damage(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(1, {1: 1, 2: 2})
+    array.commit(2, "a == 1", a=5)  # so a scratch array is read
+    (file,) = (array.folder / "__fragments").glob("*/a0.tdb")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4])
+    with pytest.raises(EngineError) as caught:
+        read_rows(array.uri)
+    place = f"__fragments/{file.parent.name}/a0.tdb"
+    assert place in str(caught.value)
+    assert "chronotile-" not in str(caught.value)
+    look = f"; to see what is damaged: chronotile check {array.uri}"
+    assert str(caught.value).endswith(look)
+    file.write_bytes(whole)
+    (update,) = array.commits_folder.glob("*.upd")
+    update.write_bytes(update.read_bytes()[:-3])
+    with pytest.raises(BadFileError) as damaged:
+        read_rows(array.uri)
+    assert str(damaged.value).startswith(f"{array.uri}: __commits/{update.name}: ")
+    assert str(damaged.value).endswith(look)
+
+
+def test_a_commit_with_a_bad_name_is_noted(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(1, {1: 1})
+    array.write(2, {2: 2})
+    array.commit(3, "a == 1", a=5)
+    commit = min(array.commits_folder.glob("*.wrt"))
+    commit.rename(commit.with_name("__abc_1_ff_22.wrt"))
+    table = read_rows(array.uri)
+    assert table.num_rows == 1
+    (note,) = notes_of(table)
+    assert note.startswith("TileDB cannot open this array, by __commits/__abc_1_ff_22.wrt")

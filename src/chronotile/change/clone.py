@@ -45,7 +45,7 @@ from chronotile.format.kinds import (
     SCHEMA,
 )
 from chronotile.format.names import format_name
-from chronotile.format.timestamps import iso_time, now_ms
+from chronotile.format.timestamps import iso_time, now_ms, span_text
 from chronotile.history.read_history import read_history
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.visibility.rules import Rules, visible_metadata
@@ -98,7 +98,7 @@ def clone(
     first = moment_in(here, history, start)
     last = now_ms() if end is None else moment_in(here, history, end)
     if first > last:
-        problem = f"the window ends before it starts: {first} to {last}"
+        problem = f"the window ends before it starts: {span_text(first, last)}"
         raise ChronotileError(here.uri, problem)
     making = _Making(here, Transfer(here, there, link), link)
     making.array(here, history, (first, last), frozenset(without))

@@ -47,7 +47,13 @@ from chronotile.check.check_array import blocking, check, metadata
 from chronotile.check.commit_files import damage
 from chronotile.check.conditions import commits, refusal, text_or_name
 from chronotile.check.findings import count_text, finding
-from chronotile.check.fragment_health import health_by_name, inspect, lost_deletes
+from chronotile.check.fragment_health import (
+    health_by_name,
+    inspect,
+    lost_deletes,
+    unreadable_holder,
+)
+from chronotile.check.fragments import cut_con
 from chronotile.check.restores import undone_finding, undone_restores
 from chronotile.conditions import codec
 from chronotile.conditions.stored_conditions import matches_no_row
@@ -252,6 +258,8 @@ class Mender:
         self.version = max(array_version(self.history), FIRST_WITH_COMMITS)
         self.mending = Mending()
         self.dropped: dict[str, str] = {}
+        self.completed: set[str] = set()
+        """URIs of commits that were cut, and are known all the same."""
         every = list(damage(self.history))
         self.damage = [item for item in every if not is_newer(item.path)]
         self.mending.left += [item for item in every if is_newer(item.path)]
@@ -287,6 +295,8 @@ class Mender:
                 self._mend_vac(vacuum)
         self._put_deletes_back()
         self._replace_lost(self._commit_orphans(copies))
+        if copies is None:
+            self._note_cut_off()
         # No quarantine helps with a damaged schema: fragments may need it.
         unmended = ("tile-corrupt", "version-unknown")
         self.mending.left += [item for item in self.damage if item.code in unmended]
@@ -398,6 +408,20 @@ class Mender:
             self.mending.put(path, encode_lines(in_con), reason)
         self.mending.notes += found.notes
         return set(again)
+
+    def _note_cut_off(self) -> None:
+        """Note the whole fragments whose commits stood in the part of a `.con` that is lost."""
+        for name, path in self.rules.uncommitted.items():
+            cut = cut_con(self.history, name) if is_name(name) else None
+            health = self.health.get(path)
+            if cut is None or health is None or not health.is_whole:
+                continue
+            if write_uri(name) in self.mending.puts or write_uri(name) in self.completed:
+                continue
+            self.mending.notes.append(
+                f"{cut} is cut: {path} is whole, and its commit probably stood there; to show its "
+                f"rows: chronotile repair {shell_word(self.history.array)} --commit-orphans"
+            )
 
     def _replace_lost(self, orphans: set[str]) -> None:
         """Put a delete that matches no row where one is gone that a fragment needs (F14)."""
@@ -533,6 +557,7 @@ class Mender:
             tile = None if uri.endswith(WRITES) else self._intact(uri)
             if uri.endswith(WRITES) or tile is not None:
                 kept[uri] = tile
+                self.completed.add(uri)
                 self.mending.notes.append(f"{path} was cut in its last entry, which was {uri}")
                 return True
         close = (
@@ -614,6 +639,8 @@ class FragmentMender:
         self.mending, self.accept_loss = mending, accept_loss
         table = self.history.table
         self.committed = {table.name(row) for row in rules.fragment_rows.tolist()}
+        self.taken_out: list[int] = []
+        """The rows of the commits that go out."""
         self.uncommitted = tuple(name for name in rules.uncommitted if is_name(name))
 
     def mend_all(self) -> None:
@@ -621,6 +648,13 @@ class FragmentMender:
         hidden = self.rules.superseded(0, MAX_TIMESTAMP)
         for at, row in enumerate(self.rules.fragment_rows.tolist()):
             self.mend(row, missing=bool(self.rules.missing[at]), hidden=bool(hidden[at]))
+        out = (self.rules.history.table.fragment_path(row) for row in self.taken_out)
+        lacking = (self.health[path].lacks for path in out if path in self.health)
+        self.mending.notes += [
+            f"{file} is missing: if a replica or a backup has it, copy it back instead of this "
+            f"repair, and nothing is lost; after the repair, undo that too"
+            for file in dict.fromkeys(one for one in lacking if one is not None)
+        ]
 
     def mend(self, row: int, *, missing: bool, hidden: bool) -> None:
         """Decide on one fragment."""
@@ -642,7 +676,11 @@ class FragmentMender:
         if hidden:
             # Its own `.vac` still hides its sources: a later fragment holds all of it.
             self._take_out(row, reason)
-            self.mending.notes.append(f"{why}, but a later fragment holds its rows")
+            holder = unreadable_holder(self.history, self.health, name)
+            later = "but a later fragment holds its rows"
+            if holder is not None:
+                later = f"and {holder}, which holds its rows too, cannot be read either"
+            self.mending.notes.append(f"{why}, {later}")
             return
         there, gone = self._sources(name)
         if not (closed or (there and not gone) or self.accept_loss):
@@ -653,6 +691,7 @@ class FragmentMender:
 
     def _take_out(self, row: int, reason: str) -> None:
         table = self.history.table
+        self.taken_out.append(row)
         if table.implied[row]:
             self.mending.moves[table.path(row)] = reason
         else:
@@ -705,6 +744,8 @@ class FragmentMender:
         elif there:
             back, away = ", ".join(there), ", ".join(gone)
             note = f"the rows of {path} that {back} holds are back; those of {away} are not here"
+        elif (health := self.health.get(path)) is not None and health.lacks is not None:
+            note = f"the rows written {times} ({path}) cannot be read without {health.lacks}"
         else:
             note = f"this array holds no copy of the rows written {times} ({path}): "
             note += "look for one in replicas and backups"

@@ -22,6 +22,7 @@ from chronotile.check.debt import SUPERSEDED, array_metadata_debt, fragment_debt
 from chronotile.check.deep import DeepCheck
 from chronotile.check.engine_open_cost import unconsolidated
 from chronotile.check.findings import (
+    CODES,
     Finding,
     LookedAt,
     Severity,
@@ -30,15 +31,21 @@ from chronotile.check.findings import (
     worst_first,
     wrong_key,
 )
-from chronotile.check.fragment_health import NEWER, Wholeness, inspect, lost_deletes
-from chronotile.check.fragments import fragments, missing, orphan_paths
+from chronotile.check.fragment_health import (
+    NEWER,
+    Wholeness,
+    inspect,
+    lost_deletes,
+    unreadable_holder,
+)
+from chronotile.check.fragments import fragments, lone_vacuums, missing, orphan_paths
 from chronotile.check.restores import hidden_writes
 from chronotile.check.tags import unreadable_tags
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import decode_items
-from chronotile.format.kinds import DEL, META
+from chronotile.format.kinds import DEL, META, OWN
 from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
 from chronotile.history.con_files import differing_tiles
 from chronotile.history.read_footers import count_cells
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
+_COPY_BACK = "if a replica or a backup has {schema}, copy it back, and nothing is lost"
 _HIDDEN = "to remove it (another fragment holds its cells): chronotile vacuum {array}"
 """The hint for damage that no window of today sees."""
 
@@ -156,6 +164,7 @@ def stored(
     yield from _older(store, rules, health)
     yield from fragment_debt(store, rules, health)
     yield from metadata(store, history)
+    yield from unexplained_vacuums(store, rules)
 
 
 def _newer(array: str, paths: list[str]) -> Iterator[Finding]:
@@ -182,6 +191,9 @@ def _not_whole(
     elif health.is_broken:
         severity: Severity = "warning" if is_hidden else "error"
         message = f"{health.problem}: TileDB cannot read its cells"
+        name = path.rpartition("/")[2]
+        if is_hidden and (holder := unreadable_holder(history, every, name)) is not None:
+            message += f", nor those of {holder}, which holds its rows too: remove neither"
         mends = _mends(history, every, path, is_hidden=is_hidden)
         yield finding(array, health.code, health.file, message, severity=severity, hint=mends)
 
@@ -190,13 +202,18 @@ def _mends(
     history: History, health: Mapping[str, Health], path: str, *, is_hidden: bool
 ) -> str | None:
     """Give the hint for a broken fragment; None for the hint of its code."""
-    if is_hidden:
-        return _HIDDEN
     own, there = path.rpartition("/")[2], history.listing.fragment_paths()
+    lacks = health[path].lacks
+    copy_back = None if lacks is None else _COPY_BACK.format(schema=lacks)
+    if is_hidden:
+        is_safe = unreadable_holder(history, health, own) is None
+        return _HIDDEN if is_safe else copy_back or "nothing to run: look for a backup of both"
     sources = [name for v in history.vacuums if v.name.text == own for name in v.targets]
     broken = {one.path for one in health.values() if one.is_broken}
     if sources and all(name in there and there[name] not in broken for name in sources):
-        return None
+        return copy_back and f"{copy_back}; if none has, {CODES['fragment-damaged'][1]}"
+    if copy_back is not None:
+        return f"{copy_back}; if none has, to take the fragment out: chronotile repair {{array}}"
     if health[path].closed:
         return "to take it out (TileDB opens no window that sees it): chronotile repair {array}"
     return "to take it out (until then a part can be read): chronotile repair {array} --accept-loss"
@@ -257,6 +274,31 @@ def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator
             yield finding(
                 history.array, "delete-hits-older", commit.source, message, name=commit.name
             )
+
+
+def unexplained_vacuums(store: Store, rules: Rules) -> Iterator[Finding]:
+    """Find `.vac` files that hide fragments, and that neither a fragment nor a record explains.
+
+    A restore writes such a file, and a record of it; a replica has the records elsewhere.
+    """
+    history = rules.history
+    known = {
+        *history.listing.fragment_paths(),
+        *map(history.table.name, rules.fragment_rows.tolist()),
+    }
+    alone = [one for name, one in lone_vacuums(rules).items() if name not in known]
+    if not alone:
+        return
+    folders = (OWN, f"{OWN}/operations") if history.listing.has_operations else ()
+    own = [entry.path for folder in folders for entry in store.list_dir(folder).files]
+    if f"{OWN}/replica.json" in own:
+        return
+    records = [data for _, data in store.read_many(own) if isinstance(data, bytes)]
+    for one in alone:
+        if not any(one.path.encode() in data for data in records):
+            message = f"it hides {count_text(one.number, 'fragment')}: it has no fragment of its "
+            message += "own, and no record of a restore or an undelete names it"
+            yield finding(history.array, "vac-without-fragment", one.path, message)
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Checks of the commit files themselves: names, `.con`, `.ign` and `.vac` files.
 
-In: a history. Out: findings. Opens no tile. A line of a file must have the shape of a commit's or
-fragment's name, and is never taken for a path.
+In: a history. Out: findings. Opens no tile but the copies of one that is cut. A line of a file must
+have the shape of a commit's or fragment's name, and is never taken for a path.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from chronotile.check.findings import (
     CODES,
-    LEFT_OUT,
     Finding,
     Severity,
     count_text,
     finding,
+    left_out,
     shown,
 )
-from chronotile.format.commit_files import commit_name, is_commit_line, read_vac_line
+from chronotile.format.commit_files import commit_name, is_commit_line, is_cut_con, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,
     COMMITS,
@@ -38,6 +38,7 @@ from chronotile.format.kinds import (
 from chronotile.format.names import is_name
 from chronotile.history.con_files import coverage
 from chronotile.history.uri_columns import stand_at
+from chronotile.visibility.view import whole_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,6 +55,8 @@ _CODES |= dict.fromkeys(("name", "ign", "vac"), "name-malformed")
 
 _IN_TILE = re.compile(r"\b(?:delete|update)_record\b")
 """What a message says if a `.con` is damaged inside a tile: the name before the tile is whole."""
+_CUT = re.compile(r"at byte (\d+): expected (?:an end of line|\d+ bytes)")
+"""What a message says if a `.con` ends too early."""
 _TIMES = re.compile(r"__(\d{1,20})_(\d{1,20})_", re.ASCII)
 _RENEWED = "to write it again without these lines: chronotile repair {array}"
 _NAME_STAYS = (
@@ -73,7 +76,14 @@ def damage(history: History) -> Iterator[Finding]:
         severity: Severity | None = "warning" if is_harmless else None
         if kind == "version":
             severity = "error"
-        hint = LEFT_OUT if kind == "con" and _IN_TILE.search(message) else None
+        hint = None
+        if kind == "con":
+            if _IN_TILE.search(message):
+                row = cut_tile(history, path)
+                name = None if row is None else history.table.name(row)
+                hint = left_out(None if name is None else whole_copy(history, name, path))
+            if (cut := _CUT.search(message)) is not None and _is_cut(history, path):
+                message = f"the file ends in the middle of its last entry (at byte {cut[1]})"
         if code == "name-malformed":
             message = _backwards(path) or message
             hint = _RENEWED if path.endswith(LINES) and is_name(_stem(path)) else None
@@ -82,6 +92,20 @@ def damage(history: History) -> Iterator[Finding]:
     yield from _strange_names(history)
     yield from _strange_kinds(history)
     yield from _strange_lines(history)
+
+
+def cut_tile(history: History, path: str) -> int | None:
+    """Return the row of the last delete or update of a `.con` if the file ends inside of it."""
+    table = history.table
+    if not _is_cut(history, path):
+        return None
+    rows = [row for row in table.tile_rows.tolist() if table.path(row) == path]
+    return max(rows, key=lambda row: table.tile(row)[1], default=None)
+
+
+def _is_cut(history: History, path: str) -> bool:
+    sources = (one for one in history.table.sources if one.path == path)
+    return any(is_cut_con(bytes(one.data)) for one in sources)
 
 
 def _backwards(path: str) -> str | None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.check.commit_files import damage
+from chronotile.check.commit_files import cut_tile, damage
 from chronotile.check.findings import (
     DROPPED,
-    LEFT_OUT,
     TAKEN_OUT,
     Finding,
     Severity,
     count_text,
     finding,
+    left_out,
 )
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.stored_conditions import is_harmless
@@ -33,7 +33,7 @@ from chronotile.format import tiles
 from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
 from chronotile.visibility.rules import schemas_over
-from chronotile.visibility.view import Delete, Update, make_commit, tile_commits
+from chronotile.visibility.view import Delete, Update, make_commit, tile_commits, whole_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,15 +49,18 @@ def conditions(rules: Rules) -> Iterator[Finding]:
     """Find effects of deletes and updates that their authors may not know."""
     array = rules.history.array
     encrypted = [p.path for p in rules.history.problems if p.kind == "encrypted"]
-    for commit, _ in commits(rules):
+    # The finding on the damaged `.con` says so already.
+    cut = {cut_tile(rules.history, p.path) for p in rules.history.problems if p.kind == "con"}
+    for commit, row in commits(rules):
         try:
             stored = commit.stored
         except KeyNeededError:
             encrypted.append(commit.source)
             continue
         except ChronotileError as error:
-            hint = LEFT_OUT if commit.offset else TAKEN_OUT
-            yield finding(array, "tile-corrupt", commit.source, str(error), hint=hint)
+            if row not in cut:
+                hint = way_out(rules.history, commit)
+                yield finding(array, "tile-corrupt", commit.source, str(error), hint=hint)
             continue
         odd = tiles.oddity(commit.tile, max(commit.version, NEWEST_VERSION))
         if odd is not None:
@@ -74,7 +77,8 @@ def conditions(rules: Rules) -> Iterator[Finding]:
             if removed:
                 message = f"{commit.text}: also removes {'; '.join(removed)}"
                 yield finding(array, "delete-hits-null", commit.source, message, name=commit.name)
-    yield from _broken(array, _copies(rules.history))
+    copies = ((one, row) for one, row in _copies(rules.history) if row not in cut)
+    yield from _broken(rules.history, copies)
     if encrypted:
         message = f"{count_text(len(encrypted), 'file')} could not be read without the key"
         yield finding(array, "tile-encrypted", encrypted[0], message)
@@ -87,27 +91,33 @@ def commits(rules: Rules) -> Iterator[tuple[Delete, int]]:
 
 def broken_tiles(rules: Rules) -> Iterator[Finding]:
     """Find deletes and updates that cannot be opened, with or without the key."""
-    every = (*(commit for commit, _ in commits(rules)), *_copies(rules.history))
-    return _broken(rules.history.array, every)
+    return _broken(rules.history, (*commits(rules), *_copies(rules.history)))
 
 
-def _copies(history: History) -> Iterator[Delete]:
+def _copies(history: History) -> Iterator[tuple[Delete, int]]:
     """Give further copies of deletes in `.con` files: the engine reads each of them (F12)."""
     table = history.table
     for row in table.tile_rows.tolist():
         if not (table.effective[row] or table.is_loose(row) or table.uris.ext[row] != DEL):
-            yield make_commit(history, Delete, row, None)
+            yield make_commit(history, Delete, row, None), row
 
 
-def _broken(array: str, deletes: Iterable[Delete]) -> Iterator[Finding]:
-    for commit in deletes:
+def _broken(history: History, deletes: Iterable[tuple[Delete, int]]) -> Iterator[Finding]:
+    for commit, _ in deletes:
         try:
             _ = commit.stored
         except (KeyNeededError, UnsupportedFilterError):
             continue
         except BadFileError as error:
-            hint = LEFT_OUT if commit.offset else TAKEN_OUT
-            yield finding(array, "tile-corrupt", commit.source, str(error), hint=hint)
+            path, hint = commit.source, way_out(history, commit)
+            yield finding(history.array, "tile-corrupt", path, str(error), hint=hint)
+
+
+def way_out(history: History, commit: Delete) -> str:
+    """Give the hint on a delete or update that cannot be read."""
+    if not commit.offset:
+        return TAKEN_OUT
+    return left_out(whole_copy(history, commit.name, commit.source))
 
 
 def _refused(history: History, commit: Delete, stored: Condition) -> Iterator[Finding]:
@@ -226,7 +236,7 @@ def failures(view: View) -> Iterator[str]:
             text = commit.text if reasons else ""
         except BadFileError as error:
             if not isinstance(error, (KeyNeededError, UnsupportedFilterError)):
-                words = LEFT_OUT if commit.offset else TAKEN_OUT
+                words = way_out(view.history, commit)
                 hint = words.format(array=shell_word(view.history.array))
                 yield f"TileDB cannot read this array at this window: {error}; {hint}"
             continue

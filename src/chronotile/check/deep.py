@@ -127,7 +127,7 @@ class DeepCheck:
         try:
             reason = check_file(self.store, path, layout, self.key)
         except MissingObjectError:
-            yield Damage("fragment-file-missing", path, "it is named, and no file is there")
+            yield Damage("fragment-file-missing", path, "the file is missing")
         except KeyNeededError as error:
             self.unopened.setdefault(error.problem, []).append(path)
         except BadFileError as error:

@@ -46,10 +46,7 @@ _COMPLETED = (
     "to complete its last entry, or to leave out a delete that cannot be read: "
     f"{_REPAIR}; to leave out an entry whose name is lost: {_REPAIR} --accept-loss"
 )
-_UNCOMMITTED = (
-    "if a replica or a backup has its folder, copy that back; if not, to take out its commit: "
-    f"{_REPAIR}"
-)
+_UNCOMMITTED = f"if a backup has the folder, copy it back; if not, take its commit out: {_REPAIR}"
 _VACUUM = "chronotile vacuum {array}"
 _LOOK = "chronotile check {array}"
 _APPLY = "to write these rows with the new values: chronotile apply {array}"
@@ -67,6 +64,7 @@ LEFT_OUT = (
     f"hid show again): {_REPAIR}"
 )
 """The hint on a delete or update that cannot be read and stands in a `.con`."""
+
 KEEP_OR_DROP = (
     "to keep its rows, if no write is under way: chronotile repair {array} --commit-orphans; "
     "to drop them, 24 hours after its files were written: chronotile vacuum {array} --whole-orphans"
@@ -77,7 +75,25 @@ DROPPED = (
     f"to take it out: {_REPAIR}"
 )
 """The hint on a delete that keeps the engine from reading, as it names a field that is gone."""
+_BY_HAND = (
+    "nothing to run: if no restore wrote this .vac, move it out of the array by hand before the "
+    "next vacuum: then what it lists is visible again"
+)
 _MOMENTS = "to list the times at which all can be read: chronotile moments {array}"
+
+
+def left_out(copy: str | None) -> str:
+    """Give the hint on a delete or update in a `.con` that cannot be read; `copy` holds it whole.
+
+    >>> left_out("__commits/x.del").partition(";")[0]
+    '__commits/x.del holds the same delete or update whole'
+    """
+    if copy is None:
+        return LEFT_OUT
+    safe = copy.replace("{", "{{").replace("}", "}}")  # a hint is a format
+    whole = f"{safe} holds the same delete or update whole"
+    return f"{whole}; to write this .con again with it: {_REPAIR}"
+
 
 UNREADABLE = "unreadable"
 """The code of an array or folder that could not be read, and may be sound."""
@@ -93,6 +109,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "con-has-updates": ("warning", _APPLY),
     "fragment-name-range": ("warning", "open at windows that cover all it was made from"),
     "commit-without-fragment": ("error", _UNCOMMITTED),
+    "vac-without-fragment": ("warning", _BY_HAND),
     "fragment-without-commit": ("warning", f"to see if it is whole, and what removes it: {_LOOK}"),
     "restore-undone": ("warning", f"to hide it, and to show what the restore showed: {_REPAIR}"),
     "fragment-file-missing": ("error", _BACK),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.errors import (
     BadFileError,
     KeyNeededError,
+    MissingSchemaError,
     TooLargeError,
     UnknownVersionError,
     WrongKeyError,
@@ -81,6 +82,8 @@ class Health(NamedTuple):
     update, which the engine applies as a delete, ends in `.upd` here."""
     keeps_deleted: bool = False
     """Whether it still holds cells that a delete removed, and notes which delete it was."""
+    lacks: str | None = None
+    """The file of its schema, relative to the array, if that is all that it lacks."""
     closed: bool = False
     """Whether the engine cannot open the array with it, as it has no readable footer."""
     size: int = 0
@@ -111,6 +114,20 @@ class Health(NamedTuple):
 def health_by_name(health: Mapping[str, Health], name: str) -> Health | None:
     """Return the health of the fragment of a name, in the root or in `__fragments`."""
     return health.get(f"{FRAGMENTS}/{name}") or health.get(name)
+
+
+def unreadable_holder(history: History, health: Mapping[str, Health], name: str) -> str | None:
+    """Name a broken fragment that holds the rows of a hidden one, and that nothing replaces."""
+    waiting = [name]
+    for one in waiting:  # it grows meanwhile
+        holders = (vacuum.name.text for vacuum in history.vacuums if one in vacuum.targets)
+        waiting += [text for text in holders if text not in waiting]
+    listed = {target for vacuum in history.vacuums for target in vacuum.targets}
+    for text in waiting[1:]:
+        known = health_by_name(health, text)
+        if text not in listed and known is not None and known.is_broken:
+            return text
+    return None
 
 
 def inspect(
@@ -221,7 +238,8 @@ class _Inspector:
         except (KeyNeededError, UnknownVersionError) as error:
             return Health(path, Wholeness.UNKNOWN, error.problem, where)
         except (BadFileError, WrongKeyError) as error:
-            return Health(path, Wholeness.DAMAGED, error.problem, where, closed=True)
+            lacks = error.schema if isinstance(error, MissingSchemaError) else None
+            return Health(path, Wholeness.DAMAGED, error.problem, where, lacks=lacks, closed=True)
         if len(data) < (entry.size or 0):
             data = b""  # too long to be read whole: its tiles stay closed
         try:
@@ -311,9 +329,9 @@ def _compared(files: _Files, stored: StoredFooter, flaw: str) -> Health:
             problem = "a file is a symbolic link, which is never followed"
             return health(Wholeness.UNKNOWN, problem, name)
         if entry is None:
-            problem = f"{size} bytes are named, and no file is there"
+            problem = f"the file is missing ({size:,} bytes)"
             return health(Wholeness.FILE_MISSING, problem, name)
         if entry.size != size:
-            problem = f"{size} bytes are named, and {entry.size} are there"
+            problem = f"the file should have {size:,} bytes and has {entry.size or 0:,}"
             return health(Wholeness.DAMAGED, problem, name)
     return health(Wholeness.FLAWED if flaw else Wholeness.WHOLE, flaw, METADATA)

@@ -24,7 +24,7 @@ from chronotile.check.findings import (
 from chronotile.check.restores import undone_finding, undone_restores
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
-from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name
+from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.con_files import coverage
 from chronotile.history.missing_fragments import near_misses
@@ -96,7 +96,10 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
     hiding = lone_vacuums(rules)
     for path, is_ignored in orphan_paths(rules).items():
         hint = None if health is None else _removes_orphan(health[path], is_ignored=is_ignored)
-        message = "no commit names this fragment: its write is still running, or it failed"
+        message = "no commit names this fragment: its write is still running, it failed, or its "
+        message += "commit was lost"
+        if (cut := cut_con(rules.history, path.rpartition("/")[2])) is not None:
+            message = f"no commit names this fragment; {cut}, which is cut, probably held it"
         severity: Severity = "warning"
         if is_ignored:
             message, severity = "its commit is ignored: a removal that was broken off", "info"
@@ -106,6 +109,16 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
             hint = lone.by_hand if is_broken else COMMIT_IT
         code, array = "fragment-without-commit", rules.history.array
         yield finding(array, code, path, message, severity=severity, hint=hint)
+
+
+def cut_con(history: History, name: str) -> str | None:
+    """Name a cut `.con` with the time of a fragment that no commit names."""
+    own = parse_name(name)
+    for path in (problem.path for problem in history.problems if problem.kind == "con"):
+        con = try_parse(path.rpartition("/")[2].removesuffix(".con"))
+        if con is not None and con.t1 <= own.t1 and own.t2 <= con.t2:
+            return path
+    return None
 
 
 class LoneVacuum(NamedTuple):

@@ -30,7 +30,14 @@ from chronotile.cli.options import (
     say,
     wrong_call,
 )
-from chronotile.errors import ChronotileError, ReadError, printable, shell_word
+from chronotile.errors import (
+    ArrayNotFoundError,
+    ChronotileError,
+    ReadError,
+    printable,
+    shell_word,
+)
+from chronotile.format.timestamps import time_text
 from chronotile.show.output import Text, count_text, place_text, plain_table, progress, size_text
 
 if TYPE_CHECKING:
@@ -62,6 +69,8 @@ class CheckReport:
     fail_on: str
     """The least severity that sets the exit status to 1; `none` for no severity."""
     reach: Reach = "fragments"
+    as_of: int | None = None
+    """The moment that was asked about; None if that was the present."""
 
     @property
     def status(self) -> int:
@@ -96,6 +105,10 @@ class CheckReport:
         parts = [count_text(counts[word], word) for word in ("error", "warning") if counts[word]]
         parts += [f"{counts['info']:,} info"] if counts["info"] else []
         arrays = count_text(len(self.found.arrays), "array")
+        if self.as_of is not None and not parts:
+            every = f"all {arrays}" if len(self.found.arrays) > 1 else arrays
+            yield f"at {time_text(self.as_of)} {every} can be read whole"
+            return
         yield f"{arrays}: {', '.join(parts) or 'nothing found'}"
         yield Text(self.found.looked_at.words(self.reach), "dim")
 
@@ -240,12 +253,18 @@ def _check_as_of(
     arrays: list[str] = []
     findings: list[Finding] = []
     for uri in groups:
-        group = access.open_group(uri)
+        try:
+            group = access.open_group(uri)
+        except ArrayNotFoundError as error:
+            below = error.problem.partition("; ")[2]
+            if not below:
+                raise
+            raise wrong_call(f"--as-of needs a group; {uri} is a folder with {below}") from None
         moment = group.moment(as_of, "--as-of")
         arrays += [node.uri for node in group.tree(moment) if node.found == "array"]
         findings += group.check(as_of=moment)
     found = FleetCheck(tuple(arrays), tuple(findings), ())
-    return CheckReport(found=found, least=severity, fail_on=fail_on, reach="log")
+    return CheckReport(found=found, least=severity, fail_on=fail_on, reach="log", as_of=moment)
 
 
 FORMS = (".html", ".svg", ".png")

@@ -28,7 +28,7 @@ from chronotile.errors import (
     WrongCallError,
     shell_word,
 )
-from chronotile.format.kinds import KINDS, SCHEMA
+from chronotile.format.kinds import FRAGMENTS, KINDS, OWN, SCHEMA
 from chronotile.show.output import Text, plain_table, size_text
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _schemas_at(place: str, access: Access) -> tuple[Schema, ...]:
 def show(
     files: tuple[str, ...], kind: str | None, schema: str | None, as_hex: bool, access: Access
 ) -> ShowReport | ShowReports:
-    """Decode each FILE, of any kind: commit, schema, enumeration, metadata of array or fragment.
+    """Decode each FILE of an array's log: commit, schema, enumeration, or metadata.
 
     Values get their types from the array that holds the file. Without an array they stay raw,
     unless --schema names a schema file or an array. If the name of a file does not tell its kind,
@@ -262,7 +262,11 @@ def _show(
         array = re.sub(r"(/__[^/]*)+/?$", "", file)
         hint = f"for the array: chronotile log {shell_word(array)}"
         raise WrongCallError(file, f"{error.problem}; {hint}") from None
-    chosen: Any = kind or kind_of_name(file) or recognise(data, file, key=key)
+    chosen: Any = kind or kind_of_name(file)
+    if chosen is None:
+        if (instead := _instead(file)) is not None:
+            raise WrongCallError(file, instead)
+        chosen = recognise(data, file, key=key)
     decoded = decode(data, chosen, file, key=key)
     schemas = _schemas_near(file, access) if schema is None else _schemas_at(schema, access)
     return ShowReport(
@@ -273,6 +277,20 @@ def _show(
         key=key,
         regions=layout(data, chosen, file, key=key, schemas=schemas) if as_hex else None,
     )
+
+
+def _instead(file: str) -> str | None:
+    """Name the command for a file that only another command shows."""
+    for folder, what, verb in (
+        (f"/{FRAGMENTS}/", "it holds cells", "rows"),
+        (f"/{OWN}/operations/", "it is the record of an operation", "operations"),
+    ):
+        array, inside, name = file.partition(folder)
+        if inside and name.endswith(".tdb" if verb == "rows" else ".json"):
+            id_ = re.search(r"-([0-9a-f]{8})-", name) if verb == "operations" else None
+            call = f"chronotile {verb} {shell_word(array)}" + (f" {id_[1]}" if id_ else "")
+            return f"{what}; to see what it holds: {call}"
+    return None
 
 
 Ask = Callable[[str, "Case"], Any]

@@ -375,7 +375,7 @@ def _window(
     if end is not None:
         last = place.moment(end, "--end")
         if last < first:
-            problem = f"the window ends before it starts: {first} to {last}"
+            problem = f"the window ends before it starts: {span_text(first, last)}"
             raise BadTimeError("--end", problem)
     return EventFilter(since=first, until=last, kinds=frozenset(kinds))
 

@@ -210,6 +210,9 @@ class VisibleReport:
                 yield ""
                 yield Text(f"{count_text(len(damaged), kind)} cannot be read", "bold red")
                 yield from _commits(damaged)
+        if len(view.fragments):
+            yield ""
+            yield _not_looked_at(view)
 
     def _fragments(self) -> RenderableType:
         more = () if self.facts is None else ("cells", "bytes")
@@ -227,6 +230,12 @@ class VisibleReport:
         if len(self.view.fragments) > SHOWN:
             table.add_row(f"and {len(self.view.fragments) - SHOWN:,} more (--json)", "", "")
         return table
+
+
+def _not_looked_at(view: View) -> Text:
+    """Say that a view goes by the log alone, and how to check the fragments."""
+    command = f"chronotile check {shell_word(view.history.array)}"
+    return Text(f"not looked at: whether all fragments can be read; to look: {command}", "dim")
 
 
 def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
@@ -311,6 +320,8 @@ class ExplainReport:
             for advice in advise(self.explained, view, self.log.operations):
                 yield from _advice_text(advice)
             yield from self._late()
+            if any(one.kind == "fragment" and one.status != "hidden" for one in self.explained):
+                yield _not_looked_at(view)
             return
         yield from self._seen("Fragments that would be visible" if reasons else "Fragments visible")
         hidden = [item for item in self.explained if item.status != "visible"]
@@ -328,6 +339,9 @@ class ExplainReport:
             yield f"  … and {len(groups) - MOST} more reasons: --json lists every object"
         yield from self._taken_away()
         yield from self._late()
+        if len(view.fragments):
+            yield ""
+            yield _not_looked_at(view)
 
     def _late(self) -> Iterator[RenderableType]:
         """Name writes that are seen, and of which no row shows."""

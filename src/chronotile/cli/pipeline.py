@@ -227,8 +227,8 @@ def tables(
     """Write the tables of every array below ROOT as Delta tables, without Spark.
 
     The tables are those of `pipeline`: arrays, commits, conditions, fragments, findings, members,
-    operations. Local processes write them; up to a few thousand arrays this is faster than
-    Spark.
+    operations; run_history has a row for each run, and listings is for --since-last. Local
+    processes write them; up to a few thousand arrays this is faster than Spark.
     """
     refuse_array(out, access)
     with progress("reading arrays"):

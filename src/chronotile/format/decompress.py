@@ -25,6 +25,7 @@ COMPRESSORS = frozenset(("gzip", "zstd", "lz4", "rle", "bzip2", *DELTAS))
 ZlibError: type[Exception] = zlib.error  # type: ignore[assignment]  # its stub has an instance
 _HEAD = struct.Struct("<IIIIIBB")
 _WIDTHS = (1, 2, 4, 8)
+_DAMAGED = "its content cannot be unpacked (damaged)"
 _AT_ONCE = 1 << 16
 """Values whose bits are unpacked at once; a multiple of 64, so that a word is in one block."""
 
@@ -60,7 +61,7 @@ def inflate(data: bytes, size: int, where: str) -> bytes:
         if not inflater.eof and len(out) <= size:
             out += inflater.decompress(inflater.unconsumed_tail, size + 1 - len(out))
     except ZlibError as cause:
-        raise BadFileError(where, f"expected a zlib stream, found {cause}") from cause
+        raise BadFileError(where, _DAMAGED) from cause
     if len(out) != size or not inflater.eof or inflater.unused_data:
         kind = "more" if len(out) > size or inflater.unused_data else f"{len(out)}"
         raise BadFileError(
@@ -76,7 +77,7 @@ def _bunzip(data: bytes, size: int, where: str) -> bytes:
         while not opener.eof and not opener.needs_input and len(out) <= size:
             out += opener.decompress(b"", size + 1 - len(out))
     except (OSError, ValueError) as cause:
-        raise BadFileError(where, f"expected a bzip2 stream, found {cause}") from cause
+        raise BadFileError(where, _DAMAGED) from cause
     if len(out) != size or not opener.eof or opener.unused_data:
         problem = f"expected a bzip2 stream of {size} bytes, found {len(out)} or more"
         raise BadFileError(where, problem)
@@ -95,8 +96,7 @@ def _arrow(kind: str, data: bytes, size: int, where: str) -> bytes:
     try:
         out = codec.decompress(data, decompressed_size=size, asbytes=True)
     except OSError as cause:
-        problem = f"expected a {kind} block of {size} bytes, found {cause}"
-        raise BadFileError(where, problem) from cause
+        raise BadFileError(where, _DAMAGED) from cause
     if kind == "lz4" and size:
         # Arrow fills up a block that is shorter: one that also fits into less is.
         try:

@@ -120,6 +120,8 @@ def check_name(name: str, where: str) -> str:
     >>> check_name("release-1.2", "a")
     'release-1.2'
     """
+    if name in _TAKEN:
+        raise WrongCallError(where, f"{name!r} already means a time; choose another name")
     if not is_name(name):
         wanted = "one that starts with a letter and holds letters, digits and _.:/@+- only"
         raise WrongCallError(where, f"{name!r:.80} is no name for a tag; give {wanted}")

@@ -23,6 +23,7 @@ from chronotile.errors import (
     BadFileError,
     ChronotileError,
     KeyNeededError,
+    MissingSchemaError,
     UnknownVersionError,
     WrongKeyError,
 )
@@ -42,8 +43,8 @@ from chronotile.format.fragment_footer import (
     read_head,
 )
 from chronotile.format.fragment_size import FragmentMeasure
-from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA
-from chronotile.format.names import NEWEST_VERSION, is_newer, parse_name, version_of
+from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA, SCHEMA
+from chronotile.format.names import NEWEST_VERSION, is_name, is_newer, parse_name, version_of
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.side_by_side import SideBySide
 from chronotile.storage.store import MissingObjectError, StrangerError, about_one_object
@@ -271,6 +272,8 @@ class FooterReader:
             KeyNeededError: It cannot be read.
         """
         if file not in self._schemas:
+            if file == OLD_SCHEMA or is_name(file):
+                raise MissingSchemaError(where, file if file == OLD_SCHEMA else f"{SCHEMA}/{file}")
             raise BadFileError(where, f"expected its schema {file!r:.120}, found none of that name")
         schema = self._schemas[file]
         if schema is None:

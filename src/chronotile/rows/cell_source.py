@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from chronotile.conditions.stored_conditions import is_harmless
-from chronotile.errors import ChronotileError, ReadError, shell_word
+from chronotile.errors import BadFileError, ChronotileError, ReadError, shell_word
 from chronotile.format.fragment_footer import without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_footers import FooterReader
@@ -151,7 +151,8 @@ def cell_source(
     metadata: dict[str, bytes | None] = {}
     for name, stored in reader.read(sorted(set(wanted)), applied=True):
         if isinstance(stored, ChronotileError):
-            raise ReadError(log.array, f"expected the metadata of {name}: {stored.problem}")
+            kind = BadFileError if isinstance(stored, BadFileError) else ReadError
+            raise kind(log.array, f"the metadata of {name} cannot be read: {stored.problem}")
         lacks[name] = lacking.get(stored.schema_file, frozenset())
         if stored.footer.has_timestamps:
             bared = stored.footer.has_delete_metadata and _is_to_be_bared(at, stored)

@@ -179,7 +179,7 @@ class Engine:
         self._library.tiledb_error_message(error, ctypes.byref(text))
         words = (text.value or b"nothing").decode("utf-8", "replace").split("\n", 1)[0]
         self._library.tiledb_error_free(ctypes.byref(error))
-        words = without_secrets(words, self._secrets)
+        words = without_secrets(words, self._secrets).replace(f"{self._uri}/", "")
         raise EngineError(self._where, f"TileDB answered: {words[:500]}")
 
     def open(self, start: int, end: int, mode: int = READ) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.errors import ChronotileError, ReadError
+from chronotile.errors import BadFileError, ChronotileError, ReadError
 from chronotile.history.read_footers import FooterReader
 from chronotile.rows.engine import Range
 from chronotile.rows.engine_cells import Cells
@@ -159,7 +159,8 @@ def written_box(
     boxes = []
     for name, stored in FooterReader(log.store, log.history).read(names):
         if isinstance(stored, ChronotileError):
-            raise ReadError(log.array, f"expected the metadata of {name}: {stored.problem}")
+            kind = BadFileError if isinstance(stored, BadFileError) else ReadError
+            raise kind(log.array, f"the metadata of {name} cannot be read: {stored.problem}")
         if stored.footer.domain is not None:
             boxes.append(stored.footer.domain)
     item = schema_at(log.history, end)

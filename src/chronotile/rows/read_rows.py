@@ -13,6 +13,7 @@ then: a window that begins after the row was written, but not after the update, 
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,12 +23,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.check.commit_files import damage
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import fields as fields_of
-from chronotile.errors import ChronotileError, PredicateError, did_you_mean, no_field, shell_word
+from chronotile.errors import (
+    BadFileError,
+    ChronotileError,
+    PredicateError,
+    TooLargeError,
+    UnknownVersionError,
+    UnsupportedFilterError,
+    did_you_mean,
+    no_field,
+    shell_word,
+)
+from chronotile.format.names import parse_name
 from chronotile.log import purges_of
 from chronotile.rows.cell_source import cell_source
-from chronotile.rows.engine import Engine
+from chronotile.rows.engine import Engine, EngineError
 from chronotile.rows.engine_cells import all_shown, layout_of, read_cells, shown_type
 from chronotile.rows.places import written_box
 from chronotile.rows.play_changes import Play
@@ -46,6 +59,7 @@ if TYPE_CHECKING:
     from chronotile.rows.snapshot import Snapshot
 
 
+_NAME = re.compile(r"__\d+_\d+_([0-9a-f]{32})_\d+", re.ASCII)
 NOTES = b"chronotile.notes"
 """The key under which the metadata of a table of rows holds the notes, one a line."""
 
@@ -96,6 +110,10 @@ class RowReader:
             EngineError: The engine refused.
             ReadError: A cell cannot be shown.
         """
+        with told_of_damage(self.at.log):
+            yield from self._batches(played=played)
+
+    def _batches(self, *, played: bool) -> Iterator[pa.RecordBatch]:
         at = self.at
         # A bare array has no deletes either.
         must_play = self.is_refused or any(change.is_update for change in at.changes)
@@ -169,7 +187,8 @@ def rows_of(
     """
     view = log.view(start, end)
     refuse_gone(log.rules, view.start, view.end, partial(window_command, "rows", log.array))
-    at = snapshot(log, view.end)
+    with told_of_damage(log):
+        at = snapshot(log, view.end)
     lost = np.flatnonzero(log.rules.decide(view.start, view.end) == Rule.MISSING)
     names = [log.history.table.name(int(log.rules.fragment_rows[number])) for number in lost]
     gone = [f"the write {name} is left out: its fragment is gone" for name in names]
@@ -179,14 +198,43 @@ def rows_of(
         for problem in log.history.problems
         if problem.kind == "con"
     ]
+    closed = [
+        f"TileDB cannot open this array, by {item.path}: rows may be missing here; {look}"
+        for item in damage(log.history)
+        if item.severity == "error" and item.code == "name-malformed"
+    ]
     return RowReader(
         at=at,
         start=view.start,
         fields=_chosen(at.schema, fields),
         where=None if where is None else parse_predicate(where, at.schema),
-        notes=(*at.notes, *gone, *cut, *_purged(log, view.end)),
+        notes=(*at.notes, *gone, *cut, *closed, *_purged(log, view.end)),
         is_refused=bool(at.notes or gone),
     )
+
+
+@contextmanager
+def told_of_damage(log: Log) -> Iterator[None]:
+    """Add to an error of a read where it was, and how to find the damage.
+
+    The engine may have read a scratch array, where fragments have other times in their names.
+
+    Raises:
+        ReadError: A file is damaged, or the engine refused.
+    """
+    try:
+        yield
+    except (BadFileError, EngineError) as error:
+        if isinstance(error, (TooLargeError, UnsupportedFilterError, UnknownVersionError)):
+            raise
+        table = log.history.table
+        names = map(table.name, log.rules.fragment_rows.tolist())
+        own = {parse_name(name).uuid: name for name in names}
+        words = str(error).removeprefix(f"{log.array}: ")
+        words = _NAME.sub(lambda found: own.get(found[1], found[0]), words)
+        look = f"to see what is damaged: chronotile check {shell_word(log.array)}"
+        kind = EngineError if isinstance(error, EngineError) else BadFileError
+        raise kind(log.array, f"{words}; {look}") from error
 
 
 def _purged(log: Log, end: int) -> Iterator[str]:

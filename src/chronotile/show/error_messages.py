@@ -26,6 +26,7 @@ from chronotile.errors import (
     did_you_mean,
     printable,
     printable_json,
+    shell_word,
     split_problem,
     without_queries,
     without_secrets,
@@ -190,7 +191,7 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
     where = error.ctx.command_path.removeprefix("chronotile").strip()
     hint = f"see {error.ctx.command_path} --help"
     found = _EXAMPLE.search(error.ctx.command.epilog or "")
-    example = f"; for example: {found[0]}" if found else ""
+    example = f"; for example: {_of_call(found[0], error.ctx)}" if found else ""
     match error:
         case click.MissingParameter():
             name = error.param.make_metavar(error.ctx) if error.param else "a parameter"
@@ -207,7 +208,8 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
         case click.BadParameter():
             name = error.param.opts[-1] if error.param else "a parameter"
             name = name if name.startswith("-") else name.upper()
-            return Complaint(f"{where}: {name}", error.message, hint, status)
+            words = re.sub(r"is not a valid integer( range)?\.$", "is no number", error.message)
+            return Complaint(f"{where}: {name}", words, hint, status)
     if isinstance(error.ctx.command, click.Group) and error.message.startswith(
         ("No such", "Usage")
     ):
@@ -217,6 +219,16 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
         problem += ", which come first" if word and where else ""
         return Complaint(where, f"{problem}{example}", hint, status)
     return Complaint(where, error.message, hint, status)
+
+
+def _of_call(example: str, context: click.Context) -> str:
+    """Put the array of a call into the example of its command."""
+    arguments = (one for one in context.command.params if isinstance(one, click.Argument))
+    given = context.params.get(getattr(next(arguments, None), "name", None) or "")
+    if not isinstance(given, str):
+        return example
+    head, demo, rest = example.partition(" demo/array ")
+    return f"{head} {shell_word(given)} {rest}" if demo else example
 
 
 def _text(name: object) -> str:

@@ -128,7 +128,8 @@ def delete_words(commit: Delete) -> tuple[str, tuple[str, ...]]:
     except KeyNeededError:
         return f"deleted rows, {_SEALED}", ()
     except ChronotileError as error:
-        return "deleted rows; which ones is not known", (f"its condition cannot be read: {error}",)
+        words = "deleted rows; which ones cannot be read here"
+        return words, (f"its condition cannot be read: {error}",)
     if schema is None:
         return text, ("no schema is at hand: values are raw bytes",)
     if also := also_removes(stored, schema):
@@ -157,7 +158,7 @@ def update_words(commit: Update) -> tuple[str, tuple[str, ...]]:
     except KeyNeededError:
         return f"updated rows, {_SEALED}", ()
     except ChronotileError as error:
-        return "updated rows; which ones is not known", (f"it cannot be read: {error}",)
+        return "updated rows; which ones cannot be read here", (f"it cannot be read: {error}",)
     note = "TileDB does not apply updates: it hides these rows instead"
     if commit.offset:
         note = "TileDB does not see this update, because it is in a .con: it shows the old values"

@@ -10,13 +10,14 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.commit_files import damage
-from chronotile.check.findings import CODES, KEEP_OR_DROP, LEFT_OUT, TAKEN_OUT
+from chronotile.check.findings import CODES, KEEP_OR_DROP, TAKEN_OUT, left_out
 from chronotile.check.fragments import COMMIT_IT, lone_vacuums
 from chronotile.errors import shell_word
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import span_text, time_text
 from chronotile.show.operation_words import OperationWords, name_in
 from chronotile.visibility.rules import first_end, side
+from chronotile.visibility.view import whole_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -154,8 +155,10 @@ def _words(
             return lone_vacuums(view.rules)[side].words, COMMIT_IT.format(array=array)
         case "uncommitted" if kind == "fragment":
             what = "these fragments: their writes are" if plural else "this fragment: its write is"
-            why = f"no commit names {what} still running, or {'they' if plural else 'it'} failed"
-            return why, KEEP_OR_DROP.format(array=array)
+            they, were = ("they", "their commits were") if plural else ("it", "its commit was")
+            why = f"no commit names {what} still running, {they} failed, or {were} lost"
+            todo = KEEP_OR_DROP.format(array=array)
+            return why, todo.replace(" its ", " their ") if plural else todo
         case "uncommitted":
             return f"TileDB ignores {it}", ""
         case "missing" if not _stops_an_open(items, view):
@@ -169,7 +172,10 @@ def _words(
             return f"{be} encrypted, and no key was given", "give --key-file"
         case "unreadable":
             if kind in ("delete", "update"):
-                words = TAKEN_OUT if items[0].because is None else LEFT_OUT
+                source = items[0].because
+                copies = [whole_copy(view.history, one.name, source) for one in items if source]
+                is_lost = None in copies
+                words = left_out(None if is_lost else copies[0]) if source else TAKEN_OUT
                 return f"{its} condition cannot be read", words.format(array=array)
             path = items[0].path
             for item in damage(view.history):
@@ -199,7 +205,8 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
     name, text = vacuum.name, vacuum.name.text
     if all(one is not None and one.t2 < name.t1 for one in map(try_parse, vacuum.targets)):
         moment = first_end(name, dense=view.history.dense)
-        why = f"hidden {by}" if by else f"a restore or an undelete hides {it}"
+        alone = "which has no fragment of its own (a restore writes such a file)"
+        why = f"hidden {by}" if by else f"{because}, {alone}, hides {it}"
         why += f" from {time_text(moment)} ({moment}) on"
         rows = f"chronotile rows {shell_word(view.history.array)} --end {moment - 1}"
         before = f"to see {it}, until TileDB vacuums: {rows}"

@@ -51,14 +51,23 @@ class OperationWords:
     def of_name(self) -> dict[str, str]:
         """The operation that put each commit, fragment or file, by its name.
 
-        An undo puts back what others have put before.
+        An undo puts back what others have put before. An apply writes the rows of an update under
+        the name of the update: then they are its own.
         """
-        return {
+        known = {
             name: record["id"]
             for record in self.records  # an older one has put what a newer one replaced
             if record["command"] != "undo"
             for name in names_put(record)
         }
+        applied = {
+            name_in(path): record["id"]
+            for record in self.records
+            if record["command"] == "apply" and record["id"] not in self._undone_by
+            for path in record["put"]
+            if path.startswith(f"{FRAGMENTS}/")
+        }
+        return known | {name: id_ for name, id_ in applied.items() if name in known}
 
     @cached_property
     def single(self) -> dict[str, str]:

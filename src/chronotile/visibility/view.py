@@ -27,7 +27,7 @@ from chronotile.errors import (
     printable,
 )
 from chronotile.format import tiles
-from chronotile.format.kinds import DEL
+from chronotile.format.kinds import COMMITS, DEL
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import span_text, time_text
 from chronotile.visibility.gaps import gap_in
@@ -374,6 +374,17 @@ def tile_commits(rules: Rules, end: int) -> Iterator[tuple[Delete, int]]:
     for row in np.sort(np.concatenate((rules.delete_rows, rules.update_rows))).tolist():
         kind = Delete if history.table.uris.ext[row] == DEL else Update
         yield make_commit(history, kind, row, in_force), row
+
+
+def whole_copy(history: History, name: str, source: str) -> str | None:
+    """Name another file than `source` that holds a delete or update, and can be read there."""
+    table, kinds = history.table, {".del": Delete, ".upd": Update}
+    for extension, kind in kinds.items():
+        for row in table.find([f"{COMMITS}/{name}{extension}"]).tolist():
+            copy = make_commit(history, kind, row, None)
+            if copy.source != source and not copy.is_damaged:
+                return copy.source
+    return None
 
 
 def make_commit(history: History, kind: type[C], row: int, in_force: SchemaFile | None) -> C:

@@ -29,7 +29,6 @@ EXPECTED = {
     "bad-con-line": {("con-truncated", "error")},
     "bad-con-tile": {
         ("con-truncated", "error"),
-        ("tile-corrupt", "error"),
         ("con-blocks-consolidation", "warning"),
     },
     "bad-no-fragment": {("commit-without-fragment", "error")},
@@ -80,6 +79,7 @@ def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
     elsewhere |= {"many-small-fragments", "metadata-unconsolidated", "fragment-tile-count"}
     elsewhere |= {"tag-unreadable"}  # `test_tags`
     elsewhere |= {"restore-undone", "late-write-hidden"}  # `test_restore_race`
+    elsewhere |= {"vac-without-fragment"}  # below
     elsewhere |= {"fragment-file-extra", "cells-unopened"}
     elsewhere |= {"version-unknown"}  # `test_newer_fragments`
     elsewhere |= {"replica-differs"}  # `test_replicate`
@@ -209,3 +209,75 @@ def test_a_vac_whose_fragment_is_broken_is_moved_by_hand(tmp_path: pathlib.Path)
     assert f"move __commits/{vacuum.name} out of the array by hand" in item.hint
     vacuum.rename(tmp_path / vacuum.name)
     assert len(open_log(array).view().fragments) == 2
+
+
+def test_a_missing_schema_is_to_be_copied_back(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (1, 2):
+        array.write(at, {at: at})
+    array.consolidate("fragments")
+    (schema,) = (path for path in (array.folder / "__schema").glob("__*") if path.is_file())
+    later = schema.with_name(f"__9_9_{'a' * 32}")
+    shutil.copy(schema, later)
+    schema.rename(tmp_path / schema.name)
+    found = [one for one in open_log(array.uri).check() if one.code == "fragment-damaged"]
+    (merged,) = (one for one in found if one.severity == "error")
+    sources = [one for one in found if one.severity == "warning"]
+    name = merged.path.split("/")[1]
+    assert len(sources) == 2
+    assert f"its schema file __schema/{schema.name} is missing" in merged.message
+    assert merged.hint.endswith(f"to take the fragment out: chronotile repair {array.uri}")
+    for one in (merged, *sources):
+        assert f"has __schema/{schema.name}, copy it back" in one.hint
+    for one in sources:
+        assert f"nor those of {name}, which holds its rows too: remove neither" in one.message
+        assert "vacuum" not in one.hint
+    notes = "\n".join(chronotile.repair(array.uri, dry_run=True).notes)
+    assert f"and {name}, which holds its rows too, cannot be read either" in notes
+    assert f"__schema/{schema.name} is missing: if a replica or a backup has it" in notes
+    assert "a later fragment holds its rows" not in notes
+    (tmp_path / schema.name).rename(schema)
+    assert not any(one.code == "fragment-damaged" for one in open_log(array.uri).check())
+
+
+def test_a_vac_that_nothing_explains(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (1, 2):
+        array.write(at, {at: at})
+    chronotile.restore(array.uri, 1)
+    assert not any(one.code == "vac-without-fragment" for one in open_log(array.uri).check())
+    array = EngineArray(tmp_path / "other").create()
+    array.write(1, {1: 1})
+    (fragment,) = array.files("__fragments")
+    vacuum = array.commits_folder / f"__9_9_{'a' * 32}_22.vac"
+    vacuum.write_text(f"/__fragments/{fragment}\n")
+    assert not open_log(array.uri).view().fragments
+    (item,) = (one for one in open_log(array.uri).check() if one.code == "vac-without-fragment")
+    assert item.path == f"__commits/{vacuum.name}"
+    assert "it hides 1 fragment: it has no fragment of its own" in item.message
+    vacuum.unlink()
+    assert len(open_log(array.uri).view().fragments) == 1
+
+
+def test_a_con_that_was_cut_inside_a_delete_that_has_its_own_file(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(1, {1: 1, 2: 2})
+    array.delete(2, "a == 1")
+    array.write(3, {3: 3})
+    array.consolidate("commits")
+    (con,) = array.commits_folder.glob("*.con")
+    for path in array.commits_folder.glob("*.wrt"):
+        path.unlink()
+    data = con.read_bytes()
+    con.write_bytes(data[: data.index(b".del\n") + 25])
+    (cut,) = (one for one in open_log(array.uri).check() if one.severity == "error")
+    assert cut.code == "con-truncated"
+    assert cut.message.startswith("the file ends in the middle of its last entry (at byte ")
+    assert ".del holds the same delete or update whole; to write this .con again" in cut.hint
+    (orphan,) = (one for one in open_log(array.uri).check() if one.path.startswith("__fragments"))
+    assert f"__commits/{con.name}, which is cut, probably held it" in orphan.message
+    report = chronotile.repair(array.uri)
+    (note,) = report.notes
+    assert f"{orphan.path} is whole, and its commit probably stood there" in note
+    assert note.endswith(f"chronotile repair {array.uri} --commit-orphans")
+    assert len(open_log(array.uri).view().deletes) == 1

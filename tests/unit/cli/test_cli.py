@@ -143,6 +143,7 @@ def test_explain_covers_every_object(
     status, text, err = run(capsys, "explain", case.array, *bounds, *options)
     assert (status, err.count("\n")) == (0, 0 if view.gap is None else 1)
     assert f"visible: {len(view.fragments)} of" in text
+    assert ("not looked at: whether all fragments can be read" in text) == bool(view.fragments)
     assert len(text.splitlines()) < 70, "one screen, or little more"
     for item in document[:3]:
         named = answer(capsys, "explain", case.array, item["name"], *bounds, *options)
@@ -371,13 +372,18 @@ WRONG_CALLS = [
     (("log", "ARRAY", "--since", "1", "--until", "0"), 2, "the window ends before it starts"),
     (("log", "ARRAY", "--kind", "delte"), 2, "--kind"),
     (("log", "ARRAY", "-n", "-1"), 2, "--limit"),
+    (("log", "ARRAY", "-n", "x"), 2, "--limit: 'x' is no number"),
+    (("restore", "ARRAY"), 2, "; for example: chronotile restore PLACE --to 2024-05-15"),
+    (("clone", "ARRAY"), 2, "; for example: chronotile clone PLACE demo/copy"),
+    (("tag", "add", "ARRAY", "now"), 2, "'now' already means a time; choose another name"),
+    (("check", "ARRAY/..", "--as-of", "2024-01-01"), 2, "--as-of needs a group"),
     (("log", "ARRAY", "--storage", "x"), 2, "expected NAME=VALUE, found no = in it"),
     (("log", "ARRAY", "--key-file", "/no/such"), 2, "--key-file"),
-    (("visible", "ARRAY", "--start", "5", "--end", "4"), 2, "it starts: 5 to 4"),
+    (("visible", "ARRAY", "--start", "5", "--end", "4"), 2, "00:00:00.004 UTC (5 to 4)"),
     (("visible", "ARRAY", "--end", "99999999999999999999"), 2, "64 bits"),
     (("visible", "ARRAY", "--nd", "4"), 2, "did you mean --end?"),
     (("explain", "ARRAY", "nothing-like-it"), 2, "has 'nothing-like-it' in its name"),
-    (("explain", "ARRAY", "--start", "5", "--end", "4"), 2, "it starts: 5 to 4"),
+    (("explain", "ARRAY", "--start", "5", "--end", "4"), 2, "00:00:00.004 UTC (5 to 4)"),
     (("show",), 2, "FILE… is missing"),
     (("show", "ARRAY"), 2, "found a folder; for the array: chronotile log"),
     (("show", "ARRAY/no-such-file"), 3, "no-such-file"),
@@ -416,7 +422,7 @@ def test_an_error_is_one_line_and_a_status(
     if words is None:
         return
     assert out == "", "nothing but the answer goes to standard output"
-    assert words.replace("SCHEMA", schema.name) in line
+    assert words.replace("SCHEMA", schema.name).replace("PLACE", str(sample)) in line
     assert line.startswith("chronotile: ")
     assert line.count("\n") == 1
     found, out, err = run(capsys, *given, "--json")

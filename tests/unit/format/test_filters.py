@@ -70,7 +70,7 @@ def test_a_filter_that_is_not_known_stops_there() -> None:
     metadata = struct.pack("<IIII", 0, 1, 4, len(data))
     chunk = Chunk(4, metadata, data)
     assert undo(pipeline("webp", "gzip"), chunk, "a0.tdb").stopped_at == "webp"
-    with pytest.raises(BadFileError, match="zlib stream"):
+    with pytest.raises(BadFileError, match="its content cannot be unpacked"):
         undo(pipeline("webp", "gzip"), chunk._replace(data=b"x" * len(data)), "a0.tdb")
 
 
@@ -103,5 +103,5 @@ def test_zlib_is_the_judge_of_streams(data: bytes, size: int, is_size_right: boo
     if opener.eof and not opener.unused_data and len(right) == size:
         assert inflate(data, size, "a") == right
         return
-    with pytest.raises(BadFileError, match="expected a zlib stream"):
+    with pytest.raises(BadFileError, match=r"that unpacks to|cannot be unpacked"):
         inflate(data, size, "a")

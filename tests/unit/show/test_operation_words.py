@@ -138,3 +138,13 @@ def test_odd_records_are_told_all_the_same(odd: Any) -> None:
             assert known.events()[0].text
             assert known.events(undone=False)
             assert known.phrase("1f3a9c02")
+
+
+def test_rows_that_an_apply_wrote_are_its_own() -> None:
+    update = record("update", id="00000001", put=[f"__commits/{NAME}.upd"])
+    apply = record("apply", id="00000002", put=[f"__fragments/{NAME}", f"__commits/{NAME}.wrt"])
+    undo = record("undo", id="00000003", undoes="00000002")
+    assert OperationWords([update]).of_name == {NAME: "00000001"}
+    assert OperationWords([apply, update]).of_name == {NAME: "00000002"}
+    undone = apply | {"state": "undone"}
+    assert OperationWords([undo, undone, update]).of_name == {NAME: "00000001"}

@@ -207,3 +207,19 @@ def test_a_fragment_of_an_unknown_version_is_not_called_damaged(tmp_path: Path) 
     path.write_bytes(data[:start] + struct.pack("<I", 24) + data[start + 4 :])
     codes = {finding.code for finding in ct.open_log(str(array)).check()}
     assert "fragment-damaged" not in codes
+
+
+def test_files_that_other_commands_show(
+    show: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    cells = next(SPARSE.glob("__fragments/*/a*.tdb"))
+    status, _, err = show(cells)
+    assert status == 2
+    assert f"it holds cells; to see what it holds: chronotile rows {SPARSE}" in err
+    record = tmp_path / "a" / "__chronotile" / "operations"
+    record.mkdir(parents=True)
+    record /= "20240501T080000.120Z-1f3a9c02-vacuum-done.json"
+    record.write_text("{}")
+    status, _, err = show(record)
+    assert status == 2
+    assert f"to see what it holds: chronotile operations {tmp_path / 'a'} 1f3a9c02" in err
