@@ -52,7 +52,7 @@ def test_the_engine_reads_a_tag(array: EngineArray) -> None:
     with pytest.raises(RefusedError, match="expected the name of a tag, found 'nope'"):
         remove_tag(array.uri, "nope")
     for name in ("now", "1d", "", "a b", "../x"):
-        with pytest.raises(ct.ChronotileError, match="give one that starts with a letter"):
+        with pytest.raises(ct.ChronotileError, match=r"starts with a letter|already means a time"):
             add_tag(array.uri, name)
 
 
