@@ -10,7 +10,8 @@ LIGHT   := $(VENV)/.light
 NODE     = $(shell .ci/find-node $(BIN))
 COMPILE  = $(NODE) $(BUILD)/compile.mjs
 RUN      = PYTHONPATH=tests $(BIN)/python -m
-WORKERS ?= 3
+# Two cores: tests wait for half of their time, for Spark, for servers, for what is killed.
+WORKERS ?= 5
 # Tests sync every file that they write, which takes a disk as long as all the rest: memory, where 4 GB of it are free.
 SCRATCH  = $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 ] 2>/dev/null \
   && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
