@@ -48,6 +48,8 @@ class UndoneRestore(NamedTuple):
 
 def undone_restores(history: History) -> Iterator[UndoneRestore]:
     """Find the fragments that show what a restore hid."""
+    if not history.vacuums:
+        return
     there = _there(history)
     merges = {v.name.text: v for v in history.vacuums if v.name.text in there}
     hiding = [v for v in history.vacuums if v.name.text not in there]

@@ -7,6 +7,7 @@ reading the log of a small array, which needs none of them.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +16,26 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-FEW = 2000
-"""Values that Python's own sets compare sooner than Arrow is loaded."""
+_FEW = 2000
+"""Values that Python's own code handles sooner than Arrow's functions are loaded."""
+_MODULE = "pyarrow.compute"
+
+
+def does_without(count: int) -> bool:
+    """Return True if Python's own code is quicker for so many values: to load Arrow's takes longer.
+
+    Once they are loaded, they are always quicker.
+
+    >>> does_without(1_000_000)
+    False
+    """
+    return count <= _FEW and _MODULE not in sys.modules
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):  # the import of a name asks for `__path__`, and must load nothing
         raise AttributeError(name)
-    value = getattr(importlib.import_module("pyarrow.compute"), name)
+    value = getattr(importlib.import_module(_MODULE), name)
     globals()[name] = value
     return value
 
@@ -34,10 +47,10 @@ def texts_in(texts: pa.Array, known: pa.Array) -> npt.NDArray[np.bool_]:
     >>> texts_in(pa.array(["a", "b"]), pa.array(["b"])).tolist()
     [False, True]
     """
-    if len(texts) + len(known) <= FEW:
+    if does_without(len(texts) + len(known)):
         some = set(raw_texts(known))
         return np.array([text in some for text in raw_texts(texts)], bool)
-    return np.asarray(importlib.import_module("pyarrow.compute").is_in(texts, value_set=known))
+    return np.asarray(importlib.import_module(_MODULE).is_in(texts, value_set=known))
 
 
 def raw_texts(values: pa.Array) -> list[bytes]:

@@ -401,7 +401,7 @@ class NamedFooters(NamedTuple):
         """Find the footers of some fragments, all different; null if there is none."""
         if names.equals(self.names):  # as a rule: both are in time order
             return pa.array(np.arange(len(names)))
-        if len(names) + len(self.names) <= pc.FEW:
+        if pc.does_without(len(names) + len(self.names)):
             known = {name: at for at, name in enumerate(pc.raw_texts(self.names))}
             return pa.array([known.get(name) for name in pc.raw_texts(names)], pa.int64())
         from_last = pc.index_in(names, value_set=self.names[::-1])

@@ -134,7 +134,7 @@ def uris(table: CommitTable, rows: I64) -> pa.Array:
 
 def paths(table: CommitTable, rows: I64) -> pa.Array:
     """Give the files that hold some rows, relative to the array."""
-    if len(rows) <= pc.FEW:
+    if pc.does_without(len(rows)):
         return pa.array([table.path(row) for row in rows.tolist()], pa.string())
     source = table.source[rows]
     if (same := single_value(table.source)) is not None and not table.sources[same].loose:
@@ -178,12 +178,13 @@ def texts_at(
     """
     kind = pa.string() if int(length.sum(dtype=np.int64)) <= _LEN_SMALL else pa.large_string()
     sizes = distinct(length)
-    if len(start) <= pc.FEW:
-        spans = zip(number.tolist(), start.tolist(), length.tolist(), strict=True)
-        texts = [bytes(buffers[one][at : at + size]) for one, at, size in spans]
-        return pa.array(texts, pa.binary()).view(pa.string())
     if len(sizes) == 1:
-        return _strings(_matrix(buffers, number, start, sizes[0]), kind).cast(pa.string())
+        texts = _strings(_matrix(buffers, number, start, sizes[0]), kind)
+        return texts if kind == pa.string() else texts.cast(pa.string())
+    if pc.does_without(len(start)):
+        spans = zip(number.tolist(), start.tolist(), length.tolist(), strict=True)
+        parts = [bytes(buffers[one][at : at + size]) for one, at, size in spans]
+        return pa.array(parts, pa.binary()).view(pa.string())
     blocks = [pa.array([], kind)]
     back = np.empty(len(start), np.int64)
     done = 0
