@@ -1,8 +1,8 @@
 """Two operators change one place at the same moment: one of them is refused, or both are right.
 
-The place is an array or a group. Two real processes run one command each. The first is held before
-a change of a file, from the record that says what it is about to do to the one that says that it is
-done, while the other one runs whole; or both begin at once. Then the rows at every window are those
+The place is an array, on a disk or in a bucket, or a group. Two real processes run one command each.
+The first is held before a change of a file, from the record that says what it is about to do to the
+one that says that it is done, while the other one runs whole; or both begin at once. Then the rows at every window are those
 of the one and then the other, run one after the other on a copy; or those of the one that was not
 refused. A refusal is one message, `check` finds no error, and undo leads back to the rows of the
 beginning.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import uuid
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from support.engine_arrays import Answer, Window
     from support.operators import Ended
+    from support.servers import S3Server
 
     from chronotile.change.operations import Operation
 
@@ -75,6 +77,8 @@ class Scene:
     """One kind of array, with all that the commands need, and its rows after each command."""
 
     commands = COMMANDS
+    access: tuple[str, ...] = ()
+    """Options of every command."""
 
     def __init__(self, folder: pathlib.Path, kind: str, running: Operators) -> None:
         self.folder, self.kind, self.running = folder, kind, running
@@ -133,13 +137,26 @@ class Scene:
 
     def run(self, *names: str, hold_at: int | None) -> tuple[str, int, list[Ended]]:
         """Run commands on a copy; give it, with what the first one did and how each ended."""
-        uri = str(shutil.copytree(self.folder / "array", self.folder / f"{next(self._numbers)}"))
-        staging = str(self.folder / "staging")
+        uri, staging = self.copy("array", f"{next(self._numbers)}"), self.staging
         places = {"ARRAY": uri, "ARRAY/one": f"{uri}/one", "STAGING": staging}
         places["DELETE"] = self.delete
-        lines = [self.commands[name].split() for name in names]
+        lines = [[*self.commands[name].split(), *self.access] for name in names]
         commands = [[places.get(word, word) for word in line] for line in lines]
-        return uri, *self.running.run(*commands, hold_at=hold_at)
+        steps, ended = self.running.run(*commands, hold_at=hold_at)
+        return self.fetch(uri), steps, ended
+
+    @property
+    def staging(self) -> str:
+        """What a publication takes."""
+        return str(self.folder / "staging")
+
+    def copy(self, source: str, name: str) -> str:
+        """Copy an array to where the commands change it."""
+        return str(shutil.copytree(self.folder / source, self.folder / name))
+
+    def fetch(self, uri: str) -> str:
+        """Bring what the commands left to the disk, where it is judged."""
+        return uri
 
     def steps(self, name: str) -> int:
         """Count the changes of files of a command that runs alone."""
@@ -250,18 +267,55 @@ class GroupScene(Scene):
         ct.open(f"{uri}/{member}" if member in self.members else uri).undo(last.id)
 
 
+class BucketScene(Scene):
+    """The sparse array in a bucket."""
+
+    def __init__(self, folder: pathlib.Path, running: Operators, server: S3Server) -> None:
+        self._server, self._name = server, f"operators-{uuid.uuid4().hex[:12]}"
+        self._bucket = server.make_bucket(self._name)
+        options = [f"{name}={value}" for name, value in server.options.items()]
+        self.access = tuple(word for one in options for word in ("--storage", one))
+        super().__init__(folder, "bucket", running)
+
+    def make(self) -> None:
+        super().make()
+        self.copy("staging", "staging")
+
+    @property
+    def staging(self) -> str:
+        return f"{self._bucket}/staging"
+
+    def copy(self, source: str, name: str) -> str:
+        for file in (self.folder / source).rglob("*"):
+            if file.is_file():
+                path = file.relative_to(self.folder / source).as_posix()
+                self._server.send("PUT", f"{self._name}/{name}/{path}", file.read_bytes())
+        return f"{self._bucket}/{name}"
+
+    def fetch(self, uri: str) -> str:
+        folder = self.folder / uri.rpartition("/")[2]
+        store = open_store(uri, self._server.options)
+        for file in store.list_files():
+            (folder / file.path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file.path).write_bytes(store.read(file.path))
+        return str(folder)
+
+
 @pytest.fixture(scope="module")
 def running() -> Iterator[Operators]:
     with operators() as process:
         yield process
 
 
-@pytest.fixture(scope="module", params=["sparse", "duplicates", "dense", "group"])
+@pytest.fixture(scope="module", params=["sparse", "duplicates", "dense", "group", "bucket"])
 def scene(
     request: pytest.FixtureRequest, running: Operators, tmp_path_factory: pytest.TempPathFactory
 ) -> Scene:
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "bucket":
+        return BucketScene(folder, running, request.getfixturevalue("s3"))
     kind = GroupScene if request.param == "group" else Scene
-    return kind(tmp_path_factory.mktemp(request.param), request.param, running)
+    return kind(folder, request.param, running)
 
 
 def chosen(scene: Scene) -> list[str]:
