@@ -9,7 +9,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.errors import ChangedError, ChronotileError, WrongCallError, html_card, shell_word
+from chronotile.errors import (
+    ChangedError,
+    ChronotileError,
+    ReadError,
+    WrongCallError,
+    html_card,
+    shell_word,
+)
 from chronotile.format.kinds import EVENTS
 from chronotile.handle import (
     Handle,
@@ -219,7 +226,6 @@ class Array(Handle["Report"]):
         from chronotile.change.executor import execute
         from chronotile.change.operations import list_operations
         from chronotile.change.plan import Report
-        from chronotile.storage.store import MissingObjectError
 
         who, dry_run = who_asks(options, how), how.get("dry_run", False)
         try:
@@ -236,10 +242,10 @@ class Array(Handle["Report"]):
             known = () if dry_run else list_operations(self.store)
             try:
                 plan = planner(self.store, self.key, **options)
-            except MissingObjectError as error:
+            except ReadError as error:
                 if dry_run or list_operations(self.store) == known:
                     raise
-                problem = f"{error.problem}: another change has taken it; try again"
+                problem = f"{error.problem}; another change was made meanwhile: try again"
                 raise ChangedError(error.where, problem) from None
             plan = replace(plan, notes=(*notes, *plan.notes))
             if dry_run:
