@@ -23,12 +23,14 @@ from chronotile.cli.options import (
     access_options,
     array_argument,
     command,
+    flag,
     form_of,
     json_option,
     read_pairs,
     reporting,
     say,
     shared_option,
+    time_option,
     wrong_call,
 )
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
@@ -312,20 +314,11 @@ _where = click.option(
     type=Known("field"),
     help="Which rows, such as 'a < 3'.",
 )
-_moment = click.option(
-    "--at", metavar="TIME", type=MOMENT, help="The time of the commit (default: now)."
-)
-_any_time = click.option(
-    "--any-time", is_flag=True, help="Go on although --at is before all data, or in the future."
-)
-_commits_only = click.option(
-    "--commits-only", is_flag=True, help="Refuse if commits alone cannot do it; rewrite no row."
-)
-_from_now = click.option(
-    "--at",
-    metavar="TIME",
-    type=MOMENT,
-    help="Time of the change; it must be later than all commits (default: now).",
+_moment = time_option("--at", help="The time of the commit (default: now).")
+_any_time = flag("--any-time", help="Go on although --at is before all data, or in the future.")
+_commits_only = flag("--commits-only", help="Refuse if commits alone cannot do it; rewrite no row.")
+_from_now = time_option(
+    "--at", help="Time of the change; it must be later than all commits (default: now)."
 )
 
 
@@ -334,11 +327,7 @@ _from_now = click.option(
 @_where
 @_moment
 @_any_time
-@click.option(
-    "--allow-null-loss",
-    is_flag=True,
-    help="Also delete rows with NULL or NaN in a field of the predicate.",
-)
+@flag("--allow-null-loss", help="Also delete rows with NULL or NaN in a field of the predicate.")
 @_older("delete")
 def delete(call: Call, **options: Any) -> int:
     """Delete the rows of ARRAY that satisfy a predicate: write a delete commit.
@@ -366,11 +355,7 @@ def delete(call: Call, **options: Any) -> int:
 )
 @_moment
 @_any_time
-@click.option(
-    "--experimental",
-    is_flag=True,
-    help="Required, as TileDB treats an update as a delete.",
-)
+@flag("--experimental", help="Required, as TileDB treats an update as a delete.")
 @_older("hide")
 def update(call: Call, **options: Any) -> int:
     """Write an update commit: new values for the rows of ARRAY that satisfy a predicate.
@@ -395,18 +380,14 @@ def update(call: Call, **options: Any) -> int:
     type=click.Path(exists=True, dir_okay=False),
     help="Change nothing: search again for rows that match.",
 )
-@click.option(
-    "--earlier-values",
-    is_flag=True,
-    help="Erase also older values of these rows that would show again.",
-)
+@flag("--earlier-values", help="Erase also older values of these rows that would show again.")
 @click.option(
     "--orphan-age",
     metavar="AGE",
     default="24h",
     help="Minimum age of uncommitted fragments to erase (default: 24h).",
 )
-@click.option("--yes", is_flag=True, help="Do not ask: needed where there is no terminal.")
+@flag("--yes", help="Do not ask: needed where there is no terminal.")
 @click.option(
     "-o",
     "--out",
@@ -517,9 +498,7 @@ def apply(call: Call) -> int:
     default="commits",
     help="What to put into one file (default: commits).",
 )
-@click.option(
-    "--updates", is_flag=True, help="Also put updates into the .con. TileDB then ignores them."
-)
+@flag("--updates", help="Also put updates into the .con. TileDB then ignores them.")
 def consolidate(call: Call, **options: Any) -> int:
     """Put what many files of ARRAY hold into one. Nothing is removed: vacuum does that.
 
@@ -542,13 +521,13 @@ def consolidate(call: Call, **options: Any) -> int:
 @click.option(
     "--quiet", metavar="AGE", default="10m", help="Leave younger fragments alone (default: 10m)."
 )
-@click.option("--purge", is_flag=True, help="Also remove deleted cells, in earlier windows too.")
+@flag("--purge", help="Also remove deleted cells, in earlier windows too.")
 @click.option(
     "--compare/--no-compare",
     default=True,
     help="Compare rows and times before and after (default: yes).",
 )
-@click.option("--vacuum", is_flag=True, help="Remove the sources at once: no way back then.")
+@flag("--vacuum", help="Remove the sources at once: no way back then.")
 @click.option(
     "--keep",
     metavar="TIME",
@@ -585,30 +564,24 @@ def compact(call: Call, **options: Any) -> int:
     default="all",
     help="Which kind of files to remove (default: all).",
 )
-@click.option(
-    "--orphans", is_flag=True, help="Also remove unfinished fragments that no commit names."
-)
-@click.option(
-    "--whole-orphans", is_flag=True, help="Also remove fragments that lack only their commit."
-)
+@flag("--orphans", help="Also remove unfinished fragments that no commit names.")
+@flag("--whole-orphans", help="Also remove fragments that lack only their commit.")
 @click.option(
     "--orphan-age",
     metavar="AGE",
     default="24h",
     help="Minimum age of orphans and deletes to remove (default: 24h).",
 )
-@click.option(
+@flag(
     "--loose-deletes",
-    is_flag=True,
     help="Also remove .del files that a .con holds; TileDB can then no longer consolidate commits.",
 )
 @click.option("--keep-deletes", "loose_deletes", flag_value=False, hidden=True)
-@click.option(
+@flag(
     "--deletes",
-    is_flag=True,
     help="Also remove deletes that no fragment needs: all cells in their reach are purged.",
 )
-@click.option("--updates", is_flag=True, help="Also remove .upd files that a .con holds.")
+@flag("--updates", help="Also remove .upd files that a .con holds.")
 @click.option(
     "--keep",
     metavar="TIME",
@@ -633,10 +606,9 @@ def vacuum(call: Call, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
-@click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
-@click.option(
+@flag("--accept-loss", help="Mend a cut .con without its last entry.")
+@flag(
     "--commit-orphans",
-    is_flag=True,
     help="Commit whole fragments that no commit names, as after the loss of a .con.",
 )
 @click.option("--restore", "manifest", metavar="MANIFEST", hidden=True)
@@ -661,10 +633,10 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")
 @changing
-@click.option("--to", metavar="TIME", type=MOMENT, required=True, help="The moment to go back to.")
+@time_option("--to", required=True, help="The moment to go back to.")
 @_from_now
-@click.option("--keep-metadata", is_flag=True, help="Leave the metadata as it is now.")
-@click.option("--rewrite", is_flag=True, help="Let TileDB write the rows again in any case.")
+@flag("--keep-metadata", help="Leave the metadata as it is now.")
+@flag("--rewrite", help="Let TileDB write the rows again in any case.")
 @_commits_only
 def restore(call: Call, **options: Any) -> int:
     """Make ARRAY what it was at an earlier moment, from now on: rows, schema and metadata.
@@ -680,11 +652,7 @@ def restore(call: Call, **options: Any) -> int:
 @changing
 @click.argument("name", metavar="NAME", type=Known("commit"))
 @_from_now
-@click.option(
-    "--ever",
-    is_flag=True,
-    help="Bring them back in every window; rows that a merge took out stay away.",
-)
+@flag("--ever", help="Bring them back in every window; rows that a merge took out stay away.")
 @_commits_only
 def undelete(call: Call, name: str, **options: Any) -> int:
     """Bring back the rows of ARRAY that one delete or update hides.
@@ -711,22 +679,15 @@ def undo(call: Call, operation: str | None) -> int:
 @command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
 @click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=PlaceType("dir"))
 @changing
-@click.option(
-    "--at", metavar="TIME", type=MOMENT, help="Times of the fragments (default: their own)."
-)
-@click.option(
+@time_option("--at", help="Times of the fragments (default: their own).")
+@flag(
     "--own-times",
-    is_flag=True,
     help="In a group: keep the fragments' own times. Members then show them one by one.",
 )
-@click.option(
-    "--again",
-    is_flag=True,
-    help="Also publish fragments that ARRAY once had; with --at, also those that it has.",
+@flag(
+    "--again", help="Also publish fragments that ARRAY once had; with --at, also those that it has."
 )
-@click.option(
-    "--allow-hidden", is_flag=True, help="Publish even if a later delete hides some of the rows."
-)
+@flag("--allow-hidden", help="Publish even if a later delete hides some of the rows.")
 def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
@@ -742,10 +703,8 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 @command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
-@click.option(
-    "--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window (default: 0)."
-)
-@click.option("--end", metavar="TIME", type=MOMENT, help="End of the window (default: now).")
+@time_option("--start", default=0, help="Start of the window (default: 0).")
+@time_option("--end", help="End of the window (default: now).")
 @click.option(
     "--without", metavar="NAME", multiple=True, type=Known("commit"), help="A commit to leave out."
 )
@@ -781,11 +740,9 @@ def clone(
 @command(epilog="\b\nExample:\n  chronotile replicate demo/array demo/replica")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
-@click.option(
-    "--prune", is_flag=True, help="Remove files that SOURCE no longer has, instead of hiding them."
-)
-@click.option("--check", is_flag=True, help="Copy nothing: list the files that differ.")
-@click.option("--follow", is_flag=True, help="Go on, round by round, until it is stopped.")
+@flag("--prune", help="Remove files that SOURCE no longer has, instead of hiding them.")
+@flag("--check", help="Copy nothing: list the files that differ.")
+@flag("--follow", help="Go on, round by round, until it is stopped.")
 @click.option(
     "--every",
     metavar="SECONDS",
@@ -872,8 +829,8 @@ def tag() -> None:
 @tag.command(cls=Command)
 @changing
 @click.argument("name", metavar="NAME")
-@click.option("--at", metavar="TIME", type=MOMENT, help="The moment (default: now).")
-@click.option("--move", is_flag=True, help="Move the tag if it names another moment.")
+@time_option("--at", help="The moment (default: now).")
+@flag("--move", help="Move the tag if it names another moment.")
 def add(call: Call, name: str, **options: Any) -> int:
     """Give a moment of ARRAY a name."""
     return call.show(call.place.tag(name, **options, **call.how))

@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.options import (
-    MOMENT,
     FailOn,
     PlaceType,
     access_options,
     array_argument,
     command,
+    flag,
     form_of,
     member_option,
     out_option,
     read_log,
     reporting,
     say,
+    time_option,
     wrong_call,
 )
 from chronotile.errors import (
@@ -126,17 +127,11 @@ class CheckReport:
     type=FailOn(),
     help="The least severity that makes the exit status 1 (default: warning).",
 )
-@click.option(
-    "--as-of", metavar="TIME", type=MOMENT, help="Of a group: can it be read whole at this time?"
-)
-@click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="Ask, then run the hinted commands that lose no data, and check again.",
-)
-@click.option("--yes", is_flag=True, help="With --fix: ask nothing.")
-@click.option("--deep", is_flag=True, help="Open the cells of each fragment too.")
+@time_option("--as-of", help="Of a group: can it be read whole at this time?")
+@flag("--log-only", help="Look at the commit log, and at no fragment.")
+@flag("--fix", help="Ask, then run the hinted commands that lose no data, and check again.")
+@flag("--yes", help="With --fix: ask nothing.")
+@flag("--deep", help="Open the cells of each fragment too.")
 @access_options
 @reporting
 def check(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from chronotile.cli.options import PlaceType, access_options, command, reporting
+from chronotile.cli.options import PlaceType, access_options, command, flag, reporting
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -224,7 +224,7 @@ def _schemas_at(place: str, access: Access) -> tuple[Schema, ...]:
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=PlaceType("file"))
 @click.option("--kind", type=click.Choice(KINDS), help="Its kind, if the name does not show it.")
 @click.option("--schema", metavar="PLACE", type=PlaceType("file"), help="Schema file, or an array.")
-@click.option("--hex", "as_hex", is_flag=True, help="Show the bytes of each field.")
+@flag("--hex", "as_hex", help="Show the bytes of each field.")
 @access_options
 @reporting
 def show(

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from chronotile.cli.options import (
-    MOMENT,
     access_options,
     array_argument,
     command,
+    flag,
     member_option,
     read_log,
     reporting,
+    time_option,
 )
 from chronotile.errors import BadTimeError, ReadError, printable
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, WRITES
@@ -391,19 +392,16 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option(
-    "--start", metavar="TIME", type=MOMENT, default=0, help="Only events from this time on."
-)
-@click.option("--end", metavar="TIME", type=MOMENT, help="Only events up to this time.")
+@time_option("--start", default=0, help="Only events from this time on.")
+@time_option("--end", help="Only events up to this time.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most N events.")
-@click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
-@click.option("--reverse", is_flag=True, help="The oldest first.")
-@click.option(
+@flag("--oneline", help="One line each: time, kind, short id, words.")
+@flag("--reverse", help="The oldest first.")
+@flag(
     "--commits",
-    is_flag=True,
     help="List the commits of each chronotile operation (default: one event per operation; "
     "--json has one event per commit in any case).",
 )
@@ -412,9 +410,8 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     default=True,
     help="Show operations that were undone, or leave them out; no effect on --json.",
 )
-@click.option(
+@flag(
     "--follow",
-    is_flag=True,
     help="Then show new commits as they come, until stopped; with --json, one line each.",
 )
 @click.option(
@@ -424,7 +421,7 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     default=POLL_SECONDS,
     help="How often --follow looks (default: 2).",
 )
-@click.option("--cells", is_flag=True, help="Also show how many cells each write holds.")
+@flag("--cells", help="Also show how many cells each write holds.")
 @click.option(
     "--size/--no-size",
     default=None,

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.options import (
-    MOMENT,
     Known,
     PlaceType,
     access_options,
     array_argument,
     command,
+    flag,
     member_option,
     moments_of_group,
     read_log,
     reporting,
     say_gap,
+    time_option,
     window_options,
 )
 from chronotile.errors import ChronotileError, shell_word
@@ -254,9 +255,7 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 @command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
 @window_options
-@click.option(
-    "--cells", is_flag=True, help="Also show how many cells and bytes each fragment holds."
-)
+@flag("--cells", help="Also show how many cells and bytes each fragment holds.")
 @member_option
 @access_options
 @reporting
@@ -565,7 +564,7 @@ def domain_words(domain: str | None) -> str:
 
 @command(epilog="\b\nExample:\n  chronotile fragments demo/array")
 @array_argument
-@click.option("--names", "whole_names", is_flag=True, help="Whole names, not shortened ones.")
+@flag("--names", "whole_names", help="Whole names, not shortened ones.")
 @member_option
 @access_options
 @reporting
@@ -642,11 +641,9 @@ def _facts(row: MemberRow) -> str:
 
 @command(epilog="\b\nExample:\n  chronotile members demo/dataset")
 @group_argument
-@click.option(
-    "--as-of", metavar="TIME", type=MOMENT, help="The members at this time (default: now)."
-)
-@click.option("--end", "as_of", metavar="TIME", type=MOMENT, hidden=True)
-@click.option("--no-size", is_flag=True, help="Do not add up the files of each array.")
+@time_option("--as-of", help="The members at this time (default: now).")
+@time_option("--end", "as_of", hidden=True)
+@flag("--no-size", help="Do not add up the files of each array.")
 @access_options
 @reporting
 def members(group: str, as_of: Any, no_size: bool, access: Access) -> Answer:

@@ -128,6 +128,16 @@ MOMENT = MomentType("time", _parse_time)
 array_argument = click.argument("array", metavar="ARRAY", type=PlaceType("dir"))
 
 
+def flag(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Add an option without a value."""
+    return click.option(*names, is_flag=True, **settings)
+
+
+def time_option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Add an option whose value is a moment."""
+    return click.option(*names, metavar="TIME", type=MOMENT, **settings)
+
+
 def _set_clock(ctx: click.Context, param: click.Parameter, is_local: bool) -> None:  # noqa: ARG001
     from chronotile.format.timestamps import local_clock
 
@@ -344,10 +354,8 @@ def _from_profile(context: click.Context) -> tuple[dict[str, str], str | None]:
 def window_options(function: F) -> F:
     """Add `--start` and `--end`, which the command gets as `window`."""
 
-    @click.option(
-        "--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window (default: 0)."
-    )
-    @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window (default: now).")
+    @time_option("--start", default=0, help="Start of the window (default: 0).")
+    @time_option("--end", help="End of the window (default: now).")
     @functools.wraps(function)
     def call(*args: Any, start: int | str, end: int | str | None, **rest: Any) -> Any:
         return function(*args, window=(start, end), **rest)

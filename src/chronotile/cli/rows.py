@@ -22,6 +22,7 @@ from chronotile.cli.options import (
     access_options,
     array_argument,
     command,
+    flag,
     form_of,
     json_option,
     member_option,
@@ -281,7 +282,7 @@ def _write(
     type=Known("field"),
     help="Sort by these fields, such as 'amount desc,id'; all rows have to fit into memory.",
 )
-@click.option("--count", is_flag=True, help="Print only the number of rows.")
+@flag("--count", help="Print only the number of rows.")
 @click.option(
     "--removed-by",
     metavar="NAME",
@@ -371,7 +372,7 @@ def _ordered(reader: Any, order_by: str | None) -> Iterable[pa.RecordBatch]:
 @array_argument
 @click.argument("t1", metavar="T1", type=MOMENT)
 @click.argument("t2", metavar="T2", type=MOMENT)
-@click.option("--rows", is_flag=True, help="Show the rows that differ; needs TileDB.")
+@flag("--rows", help="Show the rows that differ; needs TileDB.")
 @member_option
 @access_options
 @row_options
