@@ -18,7 +18,6 @@ import click
 from chronotile.cli.options import (
     MOMENT,
     Command,
-    Known,
     PlaceType,
     access_options,
     array_argument,
@@ -26,6 +25,7 @@ from chronotile.cli.options import (
     flag,
     form_of,
     json_option,
+    known,
     read_pairs,
     reporting,
     say,
@@ -240,7 +240,7 @@ def changing(function: F) -> F:
     @shared_option(
         "--member",
         metavar="PATTERN",
-        type=Known("member"),
+        type=known("member"),
         help="Only members of a group whose path fits, such as ms/*.",
     )
     @shared_option(
@@ -311,7 +311,7 @@ _where = click.option(
     "--where",
     required=True,
     metavar="PREDICATE",
-    type=Known("field"),
+    type=known("field"),
     help="Which rows, such as 'a < 3'.",
 )
 _moment = time_option("--at", help="The time of the commit (default: now).")
@@ -350,7 +350,7 @@ def delete(call: Call, **options: Any) -> int:
     required=True,
     multiple=True,
     metavar="FIELD=VALUE",
-    type=Known("field="),
+    type=known("field="),
     help="The new value of a field; again for more fields.",
 )
 @_moment
@@ -650,7 +650,7 @@ def restore(call: Call, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --dry-run")
 @changing
-@click.argument("name", metavar="NAME", type=Known("commit"))
+@click.argument("name", metavar="NAME", type=known("commit"))
 @_from_now
 @flag("--ever", help="Bring them back in every window; rows that a merge took out stay away.")
 @_commits_only
@@ -666,7 +666,7 @@ def undelete(call: Call, name: str, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
 @changing
-@click.argument("operation", metavar="[ID]", required=False, type=Known("operation"))
+@click.argument("operation", metavar="[ID]", required=False, type=known("operation"))
 def undo(call: Call, operation: str | None) -> int:
     """Take the last change of ARRAY back, or the one with that ID.
 
@@ -706,7 +706,7 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 @time_option("--start", default=0, help="Start of the window (default: 0).")
 @time_option("--end", help="End of the window (default: now).")
 @click.option(
-    "--without", metavar="NAME", multiple=True, type=Known("commit"), help="A commit to leave out."
+    "--without", metavar="NAME", multiple=True, type=known("commit"), help="A commit to leave out."
 )
 @click.option(
     "--link",
@@ -838,7 +838,7 @@ def add(call: Call, name: str, **options: Any) -> int:
 
 @tag.command(cls=Command, short_help="Take a tag of ARRAY away.")
 @changing
-@click.argument("name", metavar="NAME", type=Known("tag"))
+@click.argument("name", metavar="NAME", type=known("tag"))
 def remove(call: Call, name: str) -> int:
     """Take a tag of ARRAY away: a vacuum may then remove files that only the tag needs."""
     return call.show(call.place.untag(name, **call.how))
@@ -955,7 +955,7 @@ def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
 
 @command(epilog="\b\nExample:\n  chronotile operations demo/array")
 @array_argument
-@click.argument("id_", metavar="[ID]", required=False, type=Known("operation"))
+@click.argument("id_", metavar="[ID]", required=False, type=known("operation"))
 @access_options
 @reporting
 def operations(array: str, id_: str | None, access: Access) -> Answer:

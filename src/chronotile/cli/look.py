@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chronotile.cli.options import (
-    Known,
     PlaceType,
     access_options,
     array_argument,
     command,
     flag,
+    known,
     member_option,
     moments_of_group,
     read_log,
@@ -445,7 +445,7 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 
 @command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
-@click.argument("name", metavar="[NAME]", required=False, type=Known("commit"))
+@click.argument("name", metavar="[NAME]", required=False, type=known("commit"))
 @window_options
 @member_option
 @access_options
@@ -642,7 +642,6 @@ def _facts(row: MemberRow) -> str:
 @command(epilog="\b\nExample:\n  chronotile members demo/dataset")
 @group_argument
 @time_option("--as-of", help="The members at this time (default: now).")
-@time_option("--end", "as_of", hidden=True)
 @flag("--no-size", help="Do not add up the files of each array.")
 @access_options
 @reporting

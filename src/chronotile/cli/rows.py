@@ -18,13 +18,13 @@ import click
 from chronotile.cli.completion import words_for
 from chronotile.cli.options import (
     MOMENT,
-    Known,
     access_options,
     array_argument,
     command,
     flag,
     form_of,
     json_option,
+    known,
     member_option,
     say,
     window_options,
@@ -270,30 +270,30 @@ def _write(
 @click.option(
     "--where",
     metavar="P",
-    type=Known("field"),
+    type=known("field"),
     help="Only rows that satisfy this predicate; all rows of the window are read for it.",
 )
 @click.option(
-    "--fields", metavar="A,B", type=Known("field"), help="Only these dimensions and attributes."
+    "--fields", metavar="A,B", type=known("field"), help="Only these dimensions and attributes."
 )
 @click.option(
     "--order-by",
     metavar="A,B",
-    type=Known("field"),
+    type=known("field"),
     help="Sort by these fields, such as 'amount desc,id'; all rows have to fit into memory.",
 )
 @flag("--count", help="Print only the number of rows.")
 @click.option(
     "--removed-by",
     metavar="NAME",
-    type=Known("commit"),
+    type=known("commit"),
     help="Show the rows that this delete or update removed, with their old values.",
 )
 @click.option(
     "--values",
     metavar="FIELD=VALUE",
     multiple=True,
-    type=Known("field="),
+    type=known("field="),
     help="With --removed-by: only rows with this value.",
 )
 @member_option
@@ -418,7 +418,7 @@ def diff(
     "row",
     metavar="FIELD=VALUE",
     multiple=True,
-    type=Known("field="),
+    type=known("field="),
     help="A dimension value, or any value the row has or had; again for more fields.  [required]",
 )
 @member_option
