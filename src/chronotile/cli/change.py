@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.change.plan import Report
     from chronotile.cli.options import Access
-    from chronotile.dataset.over_members import GroupReport
+    from chronotile.dataset.over_members import GroupReport, MemberOutcome
     from chronotile.group import Group
     from chronotile.rows.compact import CompactProgress
 
@@ -62,110 +62,95 @@ MOST_SHOWN = 8
 _FOR_GOOD = "this cannot be undone"
 
 
-def _is_for_good(reports: Sequence[Report]) -> bool:
-    """Tell whether changes remove files, and none of their notes says that this is for good."""
-    notes = [note for report in reports for note in report.notes]
-    is_said = any(_FOR_GOOD in note for note in notes)
-    return not is_said and any(report.steps and report.state == "final" for report in reports)
+def change_answer(
+    done: Report | GroupReport, *, verbose: bool = False, where: str = ASKED
+) -> Answer:
+    """Show the report of a change, done or planned.
+
+    Args:
+        done: The report.
+        verbose: List every file.
+        where: What the user asked for, for commands: no record or certificate may hold it.
+    """
+    from chronotile.change.plan import Report
+
+    if isinstance(done, Report):
+        return Answer(done.to_dict, _array_text(done, verbose, where))
+    return Answer(done.to_dict, _group_text(done, where))
 
 
-def _ways(report: Report) -> list[str]:
-    """List what to do about the differences of a replica."""
-    found = report.findings if report.command == "replicate" else ()
-    return [*dict.fromkeys(item.hint for item in found)]
+def _array_text(report: Report, verbose: bool, where: str) -> Iterator[RenderableType]:
+    """Give a line, a table of files, notes, and what is left to mend."""
+    yield Text(f"{report.array}: {report.summary()}", "bold")
+    if report.steps:
+        table = plain_table("size", "what", "file", "why", right=1)
+        shown = len(report.steps) if verbose else MOST_SHOWN
+        for step in report.steps[:shown]:
+            size = "?" if step.size is None else f"{step.size:,}"
+            table.add_row(size, step.op, step.path, step.reason)
+        yield table
+        if len(report.steps) > shown:
+            yield f"and {len(report.steps) - shown:,} more (--verbose lists all)"
+    if report.rows:
+        done = "would be " if report.dry_run else ""
+        yield ", ".join(f"{count_text(n, 'row')} {done}{w}" for w, n in report.rows.items())
+    if report.engine_open_requests is not None:
+        yield _requests(report, *report.engine_open_requests)
+    yield from _for_good([report])
+    yield from _remarks(report, where)
+    if report.operation is not None:
+        yield Text(f"operation: {report.operation}", "dim")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeReport:
-    """The report of a change of an array, done or planned."""
-
-    report: Report
-    verbose: bool = False
-    where: str = ASKED
-    """What the user asked for, for commands: no record or certificate may hold it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Give the form of `Report.to_dict`."""
-        return self.report.to_dict()
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line, a table of files, notes, and what is left to mend."""
-        report = self.report
-        yield Text(f"{report.array}: {report.summary()}", "bold")
-        if report.steps:
-            table = plain_table("size", "what", "file", "why", right=1)
-            shown = len(report.steps) if self.verbose else MOST_SHOWN
-            for step in report.steps[:shown]:
-                size = "?" if step.size is None else f"{step.size:,}"
-                table.add_row(size, step.op, step.path, step.reason)
-            yield table
-            if len(report.steps) > shown:
-                yield f"and {len(report.steps) - shown:,} more (--verbose lists all)"
-        if report.rows:
-            done = "would be " if report.dry_run else ""
-            yield ", ".join(f"{n:,} row{'s' * (n != 1)} {done}{w}" for w, n in report.rows.items())
-        said = () if report.dry_run else report.losses  # before it began
-        for note in report.notes:
-            if note not in said:
-                yield Text(f"note: {note.replace(ASKED, self.where)}", "yellow")
-        if _is_for_good([report]):
-            yield Text(f"note: {_FOR_GOOD}", "yellow")
-        if report.engine_open_requests is not None:
-            first, then = report.engine_open_requests
-            both = f"{then:,} requests ({first:,} before)"
-            if report.dry_run:
-                both = f"{first:,} requests now, {then:,} after this"
-            why = ", as TileDB also lists __chronotile" if then > first else ""
-            if why and report.command == "compact":
-                why = ", as it reads the new metadata and, until a vacuum, the .vac"
-            if why and report.command == "consolidate":
-                why = ", as the commit files stay beside the .con; to remove them then: "
-                why += f"chronotile vacuum {shell_word(report.array)} --mode commits"
-            yield f"in a bucket, an open takes {both}{why}"
-        for item in report.findings:
-            yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
-        yield from _ways(report)
-        for line in certificate_lines(report.certificate):
-            yield line.replace(ASKED, self.where)
-        if report.operation is not None:
-            yield Text(f"operation: {report.operation}", "dim")
+def _group_text(report: GroupReport, where: str) -> Iterator[RenderableType]:
+    """Give a line for the group, then a few for each member."""
+    yield Text(f"{report.group}: {report.summary()}", "bold")
+    for note in report.notes:
+        yield Text(f"  note: {note}", "yellow")
+    yield from _for_good([one.report for one in report.outcomes if one.report is not None])
+    for one in report.outcomes:
+        path = one.path or "the group itself"
+        if one.error is not None:
+            yield Text(f"  {path}: {one.error}", "yellow" if one.skipped else "red")
+        if one.report is not None:
+            yield Text(f"  {path}: {one.report.summary()}")
+            yield from _remarks(one.report, where, "      ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupChangeReport:
-    """The report of a change of a group's members, done or planned."""
+def _for_good(reports: Sequence[Report]) -> Iterator[RenderableType]:
+    """Say that changes remove files for good, unless one of their notes does."""
+    is_final = any(report.steps and report.state == "final" for report in reports)
+    if is_final and not any(_FOR_GOOD in note for report in reports for note in report.notes):
+        yield Text(f"note: {_FOR_GOOD}", "yellow")
 
-    report: GroupReport
-    where: str = ASKED
-    """See `ChangeReport`."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the form of `GroupReport.to_dict`."""
-        return self.report.to_dict()
+def _remarks(report: Report, where: str, indent: str = "") -> Iterator[RenderableType]:
+    """Give notes, what is left to mend, and the certificate; losses were told before it began."""
+    said = () if report.dry_run else report.losses
+    for note in report.notes:
+        if note not in said:
+            yield Text(f"{indent}note: {note.replace(ASKED, where)}", "yellow")
+    for item in report.findings:
+        what = f"{item.path}: {item.message}" if item.path else item.message
+        yield Text(f"{indent}{item.severity}: {item.code}  {what}", "red")
+    ways = [item.hint for item in report.findings if report.command == "replicate"]
+    yield from (f"{indent}{way}" for way in dict.fromkeys(ways))
+    for line in certificate_lines(report.certificate):
+        yield f"{indent}{line.replace(ASKED, where)}"
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line for the group, then a few for each member."""
-        report = self.report
-        yield Text(f"{report.group}: {report.summary()}", "bold")
-        for note in report.notes:
-            yield Text(f"  note: {note}", "yellow")
-        if _is_for_good([one.report for one in report.outcomes if one.report is not None]):
-            yield Text(f"  note: {_FOR_GOOD}", "yellow")
-        for one in report.outcomes:
-            path = one.path or "the group itself"
-            if one.error is not None:
-                yield Text(f"  {path}: {one.error}", "yellow" if one.skipped else "red")
-            if one.report is not None:
-                yield Text(f"  {path}: {one.report.summary()}")
-                for note in one.report.notes:
-                    yield Text(f"      note: {note.replace(ASKED, self.where)}", "yellow")
-                for line in certificate_lines(one.report.certificate):
-                    yield Text(f"      {line.replace(ASKED, self.where)}")
-                for item in one.report.findings:
-                    what = f"{item.path}: {item.message}" if item.path else item.message
-                    yield Text(f"      {item.severity}: {item.code}  {what}", "red")
-                for way in _ways(one.report):
-                    yield f"      {way}"
+
+def _requests(report: Report, first: int, then: int) -> str:
+    """Say what an open in a bucket costs before and after a change."""
+    both = f"{then:,} requests ({first:,} before)"
+    if report.dry_run:
+        both = f"{first:,} requests now, {then:,} after this"
+    why = ", as TileDB also lists __chronotile" if then > first else ""
+    if why and report.command == "compact":
+        why = ", as it reads the new metadata and, until a vacuum, the .vac"
+    if why and report.command == "consolidate":
+        why = ", as the commit files stay beside the .con; to remove them then: "
+        why += f"chronotile vacuum {shell_word(report.array)} --mode commits"
+    return f"in a bucket, an open takes {both}{why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,17 +167,9 @@ class Call:
 
     def show(self, done: Report | GroupReport, where: str = ASKED) -> int:
         """Show a report, with the predicate in its commands; give the exit status."""
-        from chronotile.change.plan import Report
-
-        if isinstance(done, Report):
-            report = ChangeReport(report=done, verbose=self.verbose, where=where)
-            emit(report, as_json=self.as_json)
-            status, changed = int(bool(done.findings)), bool(done.steps)
-        else:
-            emit(GroupChangeReport(report=done, where=where), as_json=self.as_json)
-            status = max((int(bool(done.findings)), *(one.status for one in done.failed)))
-            changed = done.has_steps
-        if changed and not done.dry_run:
+        emit(change_answer(done, verbose=self.verbose, where=where), as_json=self.as_json)
+        failed: Sequence[MemberOutcome] = getattr(done, "failed", ())
+        if done.has_steps and not done.dry_run:
             if self.out is not None:
                 try:
                     Path(self.out).write_text(done.to_json(), encoding="utf-8")
@@ -204,7 +181,7 @@ class Call:
                 what = "to undo" if done.command != "undo" else "to take this undo back"
                 if id_ or done.command != "undo":
                     say(f"{what}: chronotile undo {shell_word(self.place.uri)}{id_}")
-        return status
+        return max((int(bool(done.findings)), *(one.status for one in failed)))
 
     def ask(self, change: Callable[..., Report | GroupReport], *given: Any, **options: Any) -> int:
         """Make a change that may have an odd time: a terminal is asked about that."""
