@@ -94,10 +94,10 @@ def _array_text(report: Report, verbose: bool, where: str) -> Iterator[Renderabl
     if report.rows:
         done = "would be " if report.dry_run else ""
         yield ", ".join(f"{count_text(n, 'row')} {done}{w}" for w, n in report.rows.items())
+    yield from _remarks(report, where)
+    yield from _for_good([report])
     if report.engine_open_requests is not None:
         yield _requests(report, *report.engine_open_requests)
-    yield from _for_good([report])
-    yield from _remarks(report, where)
     if report.operation is not None:
         yield Text(f"operation: {report.operation}", "dim")
 

@@ -43,7 +43,7 @@ from chronotile.show.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from rich.console import RenderableType
@@ -156,23 +156,15 @@ Facts: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 """Name of a visible fragment -> what it holds, if that was asked for."""
 
 
-def _opened(view: View) -> Iterator[RenderableType]:
+def _opened(view: View, reasons: Iterable[str]) -> Iterator[RenderableType]:
     """Give the array and the window; first of all, why an open of it fails."""
-    from chronotile.check.conditions import failures
     from chronotile.show.explain_words import NO_KEY, lacks_key
 
-    yield from (Text(words, "bold red") for words in failures(view))
+    yield from (Text(words, "bold red") for words in reasons)
     place = place_text(view.history.array)
     yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
     if lacks_key(view.history):
         yield Text(NO_KEY, "red")
-
-
-def _be(view: View) -> str:
-    """Give the words in front of "visible" if an open of the array fails."""
-    from chronotile.check.conditions import failures
-
-    return "would be " if any(failures(view)) else ""
 
 
 def _visible_json(view: View, facts: Facts | None) -> dict[str, Any]:
@@ -188,10 +180,12 @@ def _visible_json(view: View, facts: Facts | None) -> dict[str, Any]:
 
 def _visible_text(view: View, facts: Facts | None) -> Iterator[RenderableType]:
     """Give the window, then a table of each kind."""
+    from chronotile.check.conditions import failures
     from chronotile.show.explain_words import lacks_key
 
-    yield from _opened(view)
-    be = _be(view)
+    reasons = [*failures(view)]
+    be = "would be " if reasons else ""
+    yield from _opened(view, reasons)
     yield f"schema {view.schema or 'none'}"
     yield ""
     yield Text(f"{count_text(len(view.fragments), 'fragment')} {be}visible", "bold green")
@@ -289,9 +283,10 @@ _DATA = ("fragment", "delete", "update")
 
 def _named_text(log: Log, view: View, explained: Sequence[Explanation]) -> Iterator[RenderableType]:
     """Say of the objects that the user named why they are visible or not."""
+    from chronotile.check.conditions import failures
     from chronotile.show.explain_words import advise
 
-    yield from _opened(view)
+    yield from _opened(view, failures(view))
     yield ""
     for advice in advise(explained, view, log.operations):
         yield from _advice_text(advice)
@@ -304,13 +299,14 @@ def _explain_text(
     log: Log, view: View, explained: Sequence[Explanation]
 ) -> Iterator[RenderableType]:
     """Give one screen on all objects of an array."""
+    from chronotile.check.conditions import failures
     from chronotile.show.explain_words import advise, lacks_key
 
-    yield from _opened(view)
+    reasons = [*failures(view)]
+    yield from _opened(view, reasons)
     yield ""
-    yield from _seen(
-        view, explained, f"Fragments {_be(view)}visible".replace("would", "that would")
-    )
+    title = "Fragments that would be visible" if reasons else "Fragments visible"
+    yield from _seen(view, explained, title)
     hidden = [item for item in explained if item.status != "visible"]
     if lacks_key(view.history):  # the line above says so once
         hidden = [item for item in hidden if item.reason != "unreadable"]
@@ -343,13 +339,13 @@ def _late(view: View, explained: Sequence[Explanation]) -> Iterator[RenderableTy
             yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
 
 
-def _seen(view: View, explained: Sequence[Explanation]) -> Iterator[RenderableType]:
+def _seen(view: View, explained: Sequence[Explanation], title: str) -> Iterator[RenderableType]:
     fragments = [item for item in explained if item.kind == "fragment"]
     there = view.history.listing.fragment_paths()
     gone = sum(i.reason == "ignored" and i.name not in there for i in fragments)
     first = min((item.t1 or 0 for item in fragments), default=0)
     seen = len(view.fragments)
-    line = Text("Fragments that would be visible: " if _be(view) else "Fragments visible: ")
+    line = Text(f"{title}: ")
     line.append(f"{seen:,} of {len(fragments) - gone:,}", "green" if seen else "red")
     line.append(f" ({gone:,} more removed)" if gone else "")
     partial = sum(fragment.status == "partial" for fragment in fragments)
