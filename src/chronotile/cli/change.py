@@ -36,7 +36,7 @@ from chronotile.cli.options import (
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
 from chronotile.format.timestamps import iso_time, time_text
 from chronotile.show.certificate_page import ASKED, certificate_lines
-from chronotile.show.operation_words import gone_words, undone_by
+from chronotile.show.operation_words import OperationWords, undone_by
 from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress
 
 if TYPE_CHECKING:
@@ -856,22 +856,14 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
     yield Text(f"{uri}: {count_text(len(found), 'operation')}", "bold")
     if not found:
         return
-    table = plain_table("id", "time", "command", "state", "author", "why and what")
-    undone = undone_by(found)
+    table = plain_table("id", "time", "command", "state", "author", "what and why")
+    undone, known = undone_by(found), OperationWords(found)
     for one in found:
-        words = [f"undid {one['undoes']}"] if one["undoes"] else []
-        words += [f'"{one["message"]}"'] if one["message"] else []
-        words += [f"{count_text(count, 'row')} {what}" for what, count in one["rows"].items()]
-        words += [f"{_counted(one['put'])} put"] if one["put"] else []
-        words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
-        words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
-        words += [one["array"]] if "array" in one else []
-        to, source = one["options"].get("target"), one["options"].get("source")
-        words += [f"from {source}" if to == uri and source else f"to {to}"] if to else []
         state = "undone" if one["id"] in undone else one["state"]
-        who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))
-        table.add_row(one["id"], one["time"], _command(one), styled, who, what)
+        words = known.words(one, author=False)
+        words += f"; {one['array']}" if "array" in one else ""
+        table.add_row(one["id"], one["time"], _command(one), styled, one["author"] or "", words)
     yield table
 
 
@@ -892,16 +884,6 @@ def _value(value: object) -> str:
     if isinstance(value, dict):
         return " and ".join(f"{name}={_value(one)}" for name, one in value.items())
     return "yes" if value is True else shell_word(str(value))
-
-
-def _counted(paths: Sequence[str]) -> str:
-    """Count the fragments and the files among some paths."""
-    from chronotile.format.kinds import FRAGMENTS
-
-    folders = {path for path in paths if path.rpartition("/")[0].endswith(FRAGMENTS)}
-    files = {*paths} - folders
-    words = [count_text(len(folders), "fragment")] if folders else []
-    return " and ".join([*words, count_text(len(files), "file")] if files else words)
 
 
 def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:

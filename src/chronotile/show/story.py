@@ -70,14 +70,6 @@ class EventFilter:
         return (event.t2 or 0) >= self.since and (event.t1 or 0) <= last
 
 
-def _no_metadata(_paths: list[str]) -> dict[str, bytes]:
-    return {}
-
-
-def _no_notes(_commit: Delete) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryFacts:
     """Facts beside the log that words tell.
@@ -93,11 +85,11 @@ class StoryFacts:
     """Name of a fragment -> its cells."""
     operations: OperationWords = field(default_factory=OperationWords)
     """Operations of this package."""
-    read_metadata: Callable[[list[str]], Mapping[str, bytes]] = _no_metadata
+    read_metadata: Callable[[list[str]], Mapping[str, bytes]] = lambda _: {}
     """Gives the opened content of files of array metadata."""
     read_applied: Callable[[], Mapping[str, int]] = dict
     """Gives delete -> how many of the visible fragments in its reach have applied it."""
-    read_notes: Callable[[Delete], tuple[str, ...]] = _no_notes
+    read_notes: Callable[[Delete], tuple[str, ...]] = lambda _: ()
     """Gives notes on a delete that names a field which older fragments lack."""
 
 
