@@ -7,7 +7,6 @@ and what was done so far. Decides nothing: the options of a command are the argu
 from __future__ import annotations
 
 import functools
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +23,17 @@ from chronotile.cli.options import (
     command,
     flag,
     form_of,
+    go_on,
     json_option,
     known,
+    may_ask,
+    out_option,
     read_pairs,
     reporting,
     say,
     shared_option,
     time_option,
+    window_options,
     wrong_call,
 )
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
@@ -48,13 +51,13 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Report
     from chronotile.cli.options import Access
     from chronotile.dataset.over_members import GroupReport, MemberOutcome
+    from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.rows.compact import CompactProgress
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_NO_ROW = "No row matches. Go on all the same?"
 MOST_SHOWN = 8
 """Files that a report shows, unless all are asked for."""
 
@@ -190,13 +193,10 @@ class Call:
         try:
             return self.show(change(*given, **options, **self.how))
         except OddTimeError as error:
-            is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-            if self.as_json or not is_terminal:
+            if not may_ask(as_json=self.as_json):
                 raise
             say(f"chronotile: {error}")
-            if not click.confirm("Go on all the same?", err=True):
-                say("chronotile: nothing was written")
-                return 1
+            go_on("Go on all the same?")
             # One question is enough: that no row matches is a note of the report.
             how = self.how | {"before": None}
             return self.show(change(*given, **options | {"any_time": True}, **how))
@@ -230,17 +230,12 @@ def changing(function: F) -> F:
     @functools.wraps(function)
     def call(
         array: str,
-        dry_run: bool,
-        message: str | None,
-        author: str | None,
         no_record: bool,
-        member: str | None,
-        outside: bool,
         verbose: bool,
         out: str | None,
         access: Access,
         as_json: bool,
-        **rest: Any,
+        **given: Any,
     ) -> Any:
         def announce(planned: Report | GroupReport) -> None:
             """Say what cannot be undone, and what a way back costs, before it begins."""
@@ -249,29 +244,16 @@ def changing(function: F) -> F:
             if planned.command in ("restore", "undelete"):
                 say(f"{planned.command}: {planned.summary(would='about to')}")
             counts = [*getattr(planned, "rows", {}).values()]
-            may_ask = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
-            if counts and not any(counts) and may_ask and not click.confirm(_NO_ROW, err=True):
-                say("chronotile: nothing was written")
-                raise click.exceptions.Exit(1)
+            if counts and not any(counts) and may_ask(as_json=as_json):
+                go_on("No row matches. Go on all the same?")
 
-        how = {
-            "dry_run": dry_run,
-            "message": message,
-            "author": author,
-            "record": not no_record and out != "-",
-            "member": member,
-            "outside": outside,
-            "before": announce,
-        }
+        shared = ("dry_run", "message", "author", "member", "outside")
+        how = {name: given.pop(name) for name in shared}
+        how |= {"record": not no_record and out != "-", "before": announce}
+        file = None if out == "-" else out
         place = access.open(array)
-        made = Call(
-            place=place,
-            how=how,
-            as_json=as_json,
-            verbose=verbose,
-            out=None if out == "-" else out,
-        )
-        return function(made, **rest)
+        made = Call(place=place, how=how, as_json=as_json, verbose=verbose, out=file)
+        return function(made, **given)
 
     return call  # type: ignore[return-value]  # the same to click, which passes names
 
@@ -365,14 +347,7 @@ def update(call: Call, **options: Any) -> int:
     help="Minimum age of uncommitted fragments to erase (default: 24h).",
 )
 @flag("--yes", help="Do not ask: needed where there is no terminal.")
-@click.option(
-    "-o",
-    "--out",
-    "output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="A file for the certificate: .json, which --verify reads, or .html, a page to print.",
-)
+@out_option("A file for the certificate: .json, which --verify reads, or .html, a page to print.")
 def erase(
     call: Call, where: str, verify: str | None, yes: bool, output: str | None, **options: Any
 ) -> int:
@@ -383,8 +358,7 @@ def erase(
     match was found after it. Needs TileDB: pip install 'chronotile[engine]'.
     """
     form = form_of(output, (".json", ".html")) if output is not None else ""
-    is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not call.as_json
-    if not (yes or verify or is_terminal or call.how["dry_run"]):
+    if not (yes or verify or may_ask(as_json=call.as_json) or call.how["dry_run"]):
         problem = (
             "nothing was changed: an erase cannot be undone, so it asks first, and there is no"
         )
@@ -395,9 +369,8 @@ def erase(
 
     def confirm(planned: Report | GroupReport) -> None:
         announce(planned)
-        if not yes and not click.confirm("Erase them for good?", err=True):
-            say("chronotile: nothing was changed")
-            raise click.exceptions.Exit(1)
+        if not yes:
+            go_on("Erase them for good?")
 
     certificate = None if verify is None else read_certificate(verify)
     how = call.how | {"before": confirm}
@@ -680,8 +653,7 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 @command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
-@time_option("--start", default=0, help="Start of the window (default: 0).")
-@time_option("--end", help="End of the window (default: now).")
+@window_options
 @click.option(
     "--without", metavar="NAME", multiple=True, type=known("commit"), help="A commit to leave out."
 )
@@ -698,6 +670,7 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 def clone(
     array: str,
     target: str,
+    window: Ends,
     verbose: bool,
     access: Access,
     as_json: bool,
@@ -711,7 +684,7 @@ def clone(
     """
     place = access.open(array)
     call = Call(place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None)
-    return call.show(place.clone(target, **options))
+    return call.show(place.clone(target, start=window[0], end=window[1], **options))
 
 
 @command(epilog="\b\nExample:\n  chronotile replicate demo/array demo/replica")

@@ -6,7 +6,6 @@ and fragment, each with the command that frees it, and a treemap of them. Change
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from chronotile.cli.options import (
     command,
     flag,
     form_of,
+    may_ask,
     member_option,
     out_option,
     read_log,
@@ -208,7 +208,7 @@ def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
         say(f"nothing to fix{' without a loss or a decision of yours' if found_any else ''}")
         return False
     count = count_text(len(wanted), "change")
-    if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if ask and not may_ask():
         problem = "nothing was changed: --fix asks first, and there is no terminal to answer"
         raise wrong_call(f"{problem}; add --yes")
     if ask and not click.confirm(f"Make {count}?", err=True):

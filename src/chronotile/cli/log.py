@@ -136,6 +136,9 @@ class Lines:
         """Give the time, the kind and the state; if that is too long, the state below."""
         assert self.width is not None
         state = printable(self._state(event))
+        if len(when) + len(event.kind) + 2 > self.width:
+            first, _, when = when.partition(" to ")
+            yield f"{self._styled(first, 'when')} to"
         head = f"{self._styled(when, 'when')}  {self._styled(event.kind, 'kind')}"
         if len(when) + len(event.kind) + len(state) + 4 <= self.width:
             yield f"{head}  {self._styled(state, event.status)}"
@@ -245,7 +248,7 @@ class LogReport:
     """Show the commits of each operation under it."""
     following: Following | DatasetFollowing | None = None
     """Tells new events; None to end after the history."""
-    wait_s: float = POLL_SECONDS
+    every: float = POLL_SECONDS
 
     @property
     def is_live(self) -> bool:
@@ -265,7 +268,7 @@ class LogReport:
         """Give one object for each event, also for those that come."""
         yield from (event.to_dict() for event in self._first(self.events))
         if self.following is not None:
-            yield from (event.to_dict() for event in coming(self.following.look, self.wait_s))
+            yield from (event.to_dict() for event in coming(self.following.look, self.every))
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """Give a line on the place, then one or a few lines for each event."""
@@ -275,7 +278,7 @@ class LogReport:
         for event, commits in self._first(self.folded):
             yield from self._laid_out(event, commits, lines)
         if self.following is not None:
-            for event, commits in coming(self.following.look_folded, self.wait_s):
+            for event, commits in coming(self.following.look_folded, self.every):
                 yield from self._laid_out(event, commits, lines)
         for path, error in self.errors.items():
             yield ""
@@ -362,10 +365,10 @@ def _lines_of(log: Log, story: Story, *, oneline: bool, **terminal: Any) -> Line
     )
 
 
-def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
+def coming(look: Callable[[], Iterable[E]], every: float) -> Iterator[E]:
     """Give new events as they come; look later at what cannot be read now."""
     while True:
-        time.sleep(wait_s)
+        time.sleep(every)
         with suppress(ReadError):
             yield from look()
 
@@ -424,7 +427,6 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
 )
 @click.option(
     "--every",
-    "wait_s",
     metavar="SECONDS",
     type=click.FloatRange(min=0.05),
     default=POLL_SECONDS,

@@ -349,7 +349,7 @@ def window_options(function: F) -> F:
 
 def out_option(help_: str, *, required: bool = False) -> Callable[[F], F]:
     """Add `-o FILE`; the command gets `output`."""
-    kind = PlaceType("file")
+    kind = click.Path(dir_okay=False)
     return click.option(
         "-o", "--out", "output", metavar="FILE", type=kind, required=required, help=help_
     )
@@ -376,6 +376,18 @@ def say(words: str) -> None:
 
     with unless_closed(sys.stderr):
         click.echo(printable(words), err=True)
+
+
+def may_ask(*, as_json: bool = False) -> bool:
+    """Return True if somebody sits at a terminal, and can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not as_json
+
+
+def go_on(question: str) -> None:
+    """Ask a question, and end the command unless the answer is yes."""
+    if not click.confirm(question, err=True):
+        say("chronotile: nothing was changed")
+        raise click.exceptions.Exit(1)
 
 
 def say_gap(view: View, command: str) -> None:

@@ -26,6 +26,7 @@ from chronotile.cli.options import (
     json_option,
     known,
     member_option,
+    out_option,
     say,
     window_options,
     wrong_call,
@@ -103,14 +104,7 @@ def row_options(function: F) -> F:
         help="How to write the rows (default: a table, or by the ending of the file).",
     )
     @click.option("-n", "--limit", metavar="N", type=click.IntRange(0), help="At most N rows.")
-    @click.option(
-        "-o",
-        "--out",
-        "output",
-        metavar="FILE",
-        type=click.Path(dir_okay=False),
-        help="Write to this file.",
-    )
+    @out_option("Write to this file.")
     @json_option
     @functools.wraps(function)
     def call(
