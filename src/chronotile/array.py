@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.errors import ChangedError, ChronotileError, WrongCallError, html_card, shell_word
 from chronotile.format.kinds import EVENTS
-from chronotile.handle import (
-    Handle,
-    How,
-    OfGroup,
-    is_id,
-    who_asks,
-)
+from chronotile.handle import Handle, How, OfGroup, is_id, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -21,13 +21,7 @@ from chronotile.errors import (
     shell_word,
 )
 from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
-from chronotile.handle import (
-    Handle,
-    How,
-    OfGroup,
-    is_id,
-    who_asks,
-)
+from chronotile.handle import Handle, How, OfGroup, is_id, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -82,9 +82,9 @@ def _check_answer(
     order, worst = [*_STYLES], found.worst()
     shown = [one for one in found.findings if order.index(one.severity) <= order.index(least)]
     fail_on = fail_on or ("error" if least == "error" else "warning")
-    is_wrong = worst is not None and fail_on != "never"
-    status = int(is_wrong and order.index(worst) <= order.index(fail_on))
-    status = status if found.is_whole() else ReadError.exit_code
+    status = 0 if found.is_whole() else ReadError.exit_code
+    if status == 0 and worst is not None and fail_on != "never":
+        status = int(order.index(worst) <= order.index(fail_on))
     document = [item.to_dict() for item in shown]
     return Answer(document, _findings_text(found, shown, reach, as_of), status)
 

@@ -221,6 +221,8 @@ POLL_SECONDS = 2.0
 
 Told: TypeAlias = "Event | MemberEvent"
 """An event of an array, or of a member of a group."""
+Folded: TypeAlias = "tuple[Told, tuple[Event, ...]]"
+"""An event, and the commits that it stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +235,7 @@ class LogReport:
 
     events: Callable[..., Iterator[Told]]
     """Gives the events commit by commit, the newest first, or the oldest with `reverse=True`."""
-    folded: Callable[..., Iterator[tuple[Told, tuple[Event, ...]]]]
+    folded: Callable[..., Iterator[Folded]]
     """Gives them likewise, one for each operation, with the commits that it stands for."""
     layout: Callable[..., Lines]
     """Decides how lines look on a terminal of a width, with or without colour."""
@@ -268,7 +270,8 @@ class LogReport:
         """Give one object for each event, also for those that come."""
         yield from (event.to_dict() for event in self._first(self.events))
         if self.following is not None:
-            yield from (event.to_dict() for event in coming(self.following.look, self.every))
+            look: Callable[[], Iterable[Told]] = self.following.look
+            yield from (event.to_dict() for event in coming(look, self.every))
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
         """Give a line on the place, then one or a few lines for each event."""
@@ -278,7 +281,8 @@ class LogReport:
         for event, commits in self._first(self.folded):
             yield from self._laid_out(event, commits, lines)
         if self.following is not None:
-            for event, commits in coming(self.following.look_folded, self.every):
+            look: Callable[[], Iterable[Folded]] = self.following.look_folded
+            for event, commits in coming(look, self.every):
                 yield from self._laid_out(event, commits, lines)
         for path, error in self.errors.items():
             yield ""
@@ -293,8 +297,8 @@ class LogReport:
 
     def _laid_out(self, told: Told, under: tuple[Event, ...], lines: Lines) -> Iterator[str]:
         """Lay out an event, and the commits that it stands for, further in."""
-        path = getattr(told, "member", None)
-        event: Event = getattr(told, "event", told)
+        path: str | None = getattr(told, "member", None)
+        event: Any = getattr(told, "event", told)
         member = None if path is None else printable(path or "the group itself")
         commits = under if self.commits else ()
         if self.oneline:

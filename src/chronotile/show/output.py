@@ -58,8 +58,18 @@ def _may_be_terminal(stream: TextIO) -> bool:
     return bool(forced) or stream.isatty()
 
 
-class Answer(NamedTuple):
+class Result(Protocol):
     """The result of a command."""
+
+    def to_json(self) -> Any:
+        """Give one JSON document."""
+
+    def to_text(self) -> Iterable[RenderableType]:
+        """Give lines, tables and trees."""
+
+
+class Answer(NamedTuple):
+    """The result of a command that needs no class of its own."""
 
     json: Any
     """The document, or a function that makes it."""
@@ -70,6 +80,10 @@ class Answer(NamedTuple):
     def to_json(self) -> Any:
         """Give the document."""
         return self.json() if callable(self.json) else self.json
+
+    def to_text(self) -> Iterable[RenderableType]:
+        """Give the parts of the text."""
+        return self.text
 
 
 @runtime_checkable
@@ -90,7 +104,7 @@ class Streamed(Protocol):
         """Give JSON documents, each as something happens; only of what is live."""
 
 
-def emit(report: Answer | Streamed, *, as_json: bool) -> None:
+def emit(report: Result | Streamed, *, as_json: bool) -> None:
     """Write a report to standard output.
 
     >>> emit(Answer({"answer": 42}, ["42"]), as_json=False)
@@ -104,7 +118,7 @@ def emit(report: Answer | Streamed, *, as_json: bool) -> None:
         _emit(report, as_json=as_json)
 
 
-def _emit(report: Answer | Streamed, *, as_json: bool) -> None:
+def _emit(report: Result | Streamed, *, as_json: bool) -> None:
     if as_json and isinstance(report, Streamed) and report.is_live:
         for document in report.json_lines():
             sys.stdout.write(_encodable(printable_json(_COMPACT(document))) + "\n")
@@ -118,7 +132,7 @@ def _emit(report: Answer | Streamed, *, as_json: bool) -> None:
         return
     from chronotile.show.styled import print_parts
 
-    print_parts(report.text)
+    print_parts(report.to_text())
 
 
 def _stream(report: Streamed) -> None:

@@ -103,7 +103,6 @@ class CommitList(NamedTuple):
 class Link(NamedTuple):
     """A `.vac` says that one fragment replaces another."""
 
-    path: str
     old: str
     new: str
 
@@ -212,9 +211,7 @@ def make_picture(
         marks=tuple(_mark(commit, bisect_left(moments, commit.t2)) for commit in commits),
         spans=tuple(_spans(history.table)),
         links=tuple(
-            Link(vacuum.path, old, vacuum.name.text)
-            for vacuum in history.vacuums
-            for old in vacuum.targets
+            Link(old, vacuum.name.text) for vacuum in history.vacuums for old in vacuum.targets
         ),
         counts=None,
         fragments=len(lines),
