@@ -71,36 +71,24 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-_HOMES = {
+_SHIMS = (
+    *("Dataset", "apply_updates", "blame", "clone", "consolidate", "diff", "open_dataset"),
+    *("publish", "read_rows", "removed_rows", "repair", "replicate", "restore", "undelete"),
+    *("undo", "vacuum", "write_delete", "write_update"),
+)
+"""Names of earlier versions, which live in `shims`."""
+_HOMES = dict.fromkeys(_SHIMS, "shims") | {
     "Array": "array",
     "ChronotileError": "errors",
-    "Dataset": "shims",
     "Group": "group",
     "Log": "log",
     "View": "visibility.view",
-    "apply_updates": "shims",
-    "blame": "shims",
     "check_fleet": "fleet.check_all",
-    "clone": "shims",
-    "consolidate": "shims",
-    "diff": "shims",
     "fleet_tables": "fleet.delta_store",
     "open": "handle",
-    "open_dataset": "shims",
     "open_log": "log",
     "parse": "single_file.decode",
     "parse_predicate": "conditions.predicate_parser",
-    "publish": "shims",
-    "read_rows": "shims",
-    "removed_rows": "shims",
-    "repair": "shims",
-    "replicate": "shims",
-    "restore": "shims",
-    "undelete": "shims",
-    "undo": "shims",
-    "vacuum": "shims",
-    "write_delete": "shims",
-    "write_update": "shims",
 }
 """Public name -> the module that it lives in."""
 

@@ -18,13 +18,7 @@ from chronotile.errors import (
     shell_word,
 )
 from chronotile.format.kinds import EVENTS
-from chronotile.handle import (
-    Handle,
-    How,
-    OfGroup,
-    is_id,
-    who_asks,
-)
+from chronotile.handle import Handle, How, OfGroup, is_id, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

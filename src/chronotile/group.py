@@ -21,13 +21,7 @@ from chronotile.errors import (
     shell_word,
 )
 from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
-from chronotile.handle import (
-    Handle,
-    How,
-    OfGroup,
-    is_id,
-    who_asks,
-)
+from chronotile.handle import Handle, How, OfGroup, is_id, who_asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -331,6 +325,10 @@ class Group(Handle[GroupReport]):
     ) -> GroupReport:
         from chronotile.dataset.over_members import plan_members
 
+        if of_group.get("named") and how.get("member") is None:
+            paths = " or ".join(shell_word(node.path) for node in self.dataset.arrays()[:5])
+            problem = "expected a member, found a group; name the one whose rows are meant"
+            raise ChronotileError(self.uri, f"{problem}: --member {paths or 'PATH'}")
         notes = tuple(one.note for one in self._settle(how, exclusive=exclusive))
         dataset, given = self.dataset, self._with_moments(options)
         if of_group.get("mended"):
@@ -397,15 +395,6 @@ class Group(Handle[GroupReport]):
         settled = settle_members(dataset, exclusive=exclusive, dry_run=how.get("dry_run", False))
         self._read_again()
         return settled
-
-    def _rows_of_members(
-        self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
-    ) -> GroupReport:
-        if how.get("member") is None:
-            paths = " or ".join(shell_word(node.path) for node in self.dataset.arrays()[:5])
-            problem = "expected a member, found a group; name the one whose rows are meant"
-            raise ChronotileError(self.uri, f"{problem}: --member {paths or 'PATH'}")
-        return super()._rows_of_members(command, planner, options, how)
 
     def _with_moments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Give the options with their times in ms."""

@@ -81,6 +81,8 @@ class OfGroup(TypedDict, total=False):
     """Plans the files of the group itself."""
     all_or_none: bool
     """Change no member if one of them cannot be changed."""
+    named: bool
+    """Refuse unless the caller names the members."""
     mended: bool
     """Take the members that a repair of damaged lists leaves."""
     tags: bool
@@ -420,7 +422,8 @@ class Handle(ABC, Generic[R]):
         options = given(locals())
         from chronotile.rows.counted import plan_counted_delete
 
-        return self._rows_of_members("delete", plan_counted_delete, options, how)
+        rows = OfGroup(all_or_none=True, named=True)
+        return self._change("delete", plan_counted_delete, options, how, **rows)
 
     def update(
         self,
@@ -454,13 +457,8 @@ class Handle(ABC, Generic[R]):
         options = given(locals())
         from chronotile.rows.counted import plan_counted_update
 
-        return self._rows_of_members("update", plan_counted_update, options, how)
-
-    def _rows_of_members(
-        self, command: str, planner: Callable[..., Plan], options: Mapping[str, Any], how: How
-    ) -> R:
-        """Change rows; of a group, of the members that the caller names."""
-        return self._change(command, planner, options, how, all_or_none=True)
+        rows = OfGroup(all_or_none=True, named=True)
+        return self._change("update", plan_counted_update, options, how, **rows)
 
     def apply(self, **how: Unpack[How]) -> R:
         """Carry out the updates, so that every TileDB program sees their values.

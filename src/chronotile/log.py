@@ -181,7 +181,7 @@ class Log:
         Raises:
             StorageError: The storage failed.
         """
-        from chronotile.show.story import Story, StoryFacts
+        from chronotile.show.story import Story
 
         listed = add_up(self.store.list_prefix(sizes=True)) if sizes else {}
         counts = {}
@@ -191,10 +191,13 @@ class Log:
         looks = sizes if look is None else look
         if looks:
             listed |= {"read_metadata": self._metadata, "read_applied": lambda: self.applied_in}
-        known = StoryFacts(
-            cells=counts, operations=self.operations, read_notes=self.older_words, **listed
+        return Story(
+            self.view(end=end),
+            cells=counts,
+            operations=self.operations,
+            read_notes=self.older_words,
+            **listed,
         )
-        return Story(self.view(end=end), known)
 
     @cached_property
     def operations(self) -> OperationWords:

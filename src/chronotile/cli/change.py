@@ -7,7 +7,6 @@ and what was done so far. Decides nothing: the options of a command are the argu
 from __future__ import annotations
 
 import functools
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +17,29 @@ import click
 from chronotile.cli.options import (
     MOMENT,
     Command,
-    Known,
     PlaceType,
     access_options,
     array_argument,
     command,
+    flag,
     form_of,
+    go_on,
     json_option,
+    known,
+    may_ask,
+    out_option,
     read_pairs,
     reporting,
     say,
     shared_option,
+    time_option,
+    window_options,
     wrong_call,
 )
 from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
 from chronotile.format.timestamps import iso_time, time_text
 from chronotile.show.certificate_page import ASKED, certificate_lines
-from chronotile.show.operation_words import gone_words, undone_by
+from chronotile.show.operation_words import OperationWords, undone_by
 from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress
 
 if TYPE_CHECKING:
@@ -45,14 +50,14 @@ if TYPE_CHECKING:
     from chronotile.array import Array
     from chronotile.change.plan import Report
     from chronotile.cli.options import Access
-    from chronotile.dataset.over_members import GroupReport
+    from chronotile.dataset.over_members import GroupReport, MemberOutcome
+    from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.rows.compact import CompactProgress
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-_NO_ROW = "No row matches. Go on all the same?"
 MOST_SHOWN = 8
 """Files that a report shows, unless all are asked for."""
 
@@ -60,110 +65,95 @@ MOST_SHOWN = 8
 _FOR_GOOD = "this cannot be undone"
 
 
-def _is_for_good(reports: Sequence[Report]) -> bool:
-    """Tell whether changes remove files, and none of their notes says that this is for good."""
-    notes = [note for report in reports for note in report.notes]
-    is_said = any(_FOR_GOOD in note for note in notes)
-    return not is_said and any(report.steps and report.state == "final" for report in reports)
+def change_answer(
+    done: Report | GroupReport, *, verbose: bool = False, where: str = ASKED
+) -> Answer:
+    """Show the report of a change, done or planned.
+
+    Args:
+        done: The report.
+        verbose: List every file.
+        where: What the user asked for, for commands: no record or certificate may hold it.
+    """
+    from chronotile.change.plan import Report
+
+    if isinstance(done, Report):
+        return Answer(done.to_dict, _array_text(done, verbose, where))
+    return Answer(done.to_dict, _group_text(done, where))
 
 
-def _ways(report: Report) -> list[str]:
-    """List what to do about the differences of a replica."""
-    found = report.findings if report.command == "replicate" else ()
-    return [*dict.fromkeys(item.hint for item in found)]
+def _array_text(report: Report, verbose: bool, where: str) -> Iterator[RenderableType]:
+    """Give a line, a table of files, notes, and what is left to mend."""
+    yield Text(f"{report.array}: {report.summary()}", "bold")
+    if report.steps:
+        table = plain_table("size", "what", "file", "why", right=1)
+        shown = len(report.steps) if verbose else MOST_SHOWN
+        for step in report.steps[:shown]:
+            size = "?" if step.size is None else f"{step.size:,}"
+            table.add_row(size, step.op, step.path, step.reason)
+        yield table
+        if len(report.steps) > shown:
+            yield f"and {len(report.steps) - shown:,} more (--verbose lists all)"
+    if report.rows:
+        done = "would be " if report.dry_run else ""
+        yield ", ".join(f"{count_text(n, 'row')} {done}{w}" for w, n in report.rows.items())
+    yield from _remarks(report, where)
+    yield from _for_good([report])
+    if report.engine_open_requests is not None:
+        yield _requests(report, *report.engine_open_requests)
+    if report.operation is not None:
+        yield Text(f"operation: {report.operation}", "dim")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeReport:
-    """The report of a change of an array, done or planned."""
-
-    report: Report
-    verbose: bool = False
-    where: str = ASKED
-    """What the user asked for, for commands: no record or certificate may hold it."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Give the form of `Report.to_dict`."""
-        return self.report.to_dict()
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line, a table of files, notes, and what is left to mend."""
-        report = self.report
-        yield Text(f"{report.array}: {report.summary()}", "bold")
-        if report.steps:
-            table = plain_table("size", "what", "file", "why", right=1)
-            shown = len(report.steps) if self.verbose else MOST_SHOWN
-            for step in report.steps[:shown]:
-                size = "?" if step.size is None else f"{step.size:,}"
-                table.add_row(size, step.op, step.path, step.reason)
-            yield table
-            if len(report.steps) > shown:
-                yield f"and {len(report.steps) - shown:,} more (--verbose lists all)"
-        if report.rows:
-            done = "would be " if report.dry_run else ""
-            yield ", ".join(f"{n:,} row{'s' * (n != 1)} {done}{w}" for w, n in report.rows.items())
-        said = () if report.dry_run else report.losses  # before it began
-        for note in report.notes:
-            if note not in said:
-                yield Text(f"note: {note.replace(ASKED, self.where)}", "yellow")
-        if _is_for_good([report]):
-            yield Text(f"note: {_FOR_GOOD}", "yellow")
-        if report.engine_open_requests is not None:
-            first, then = report.engine_open_requests
-            both = f"{then:,} requests ({first:,} before)"
-            if report.dry_run:
-                both = f"{first:,} requests now, {then:,} after this"
-            why = ", as TileDB also lists __chronotile" if then > first else ""
-            if why and report.command == "compact":
-                why = ", as it reads the new metadata and, until a vacuum, the .vac"
-            if why and report.command == "consolidate":
-                why = ", as the commit files stay beside the .con; to remove them then: "
-                why += f"chronotile vacuum {shell_word(report.array)} --mode commits"
-            yield f"in a bucket, an open takes {both}{why}"
-        for item in report.findings:
-            yield Text(f"{item.severity}: {item.code}  {item.path}: {item.message}", "red")
-        yield from _ways(report)
-        for line in certificate_lines(report.certificate):
-            yield line.replace(ASKED, self.where)
-        if report.operation is not None:
-            yield Text(f"operation: {report.operation}", "dim")
+def _group_text(report: GroupReport, where: str) -> Iterator[RenderableType]:
+    """Give a line for the group, then a few for each member."""
+    yield Text(f"{report.group}: {report.summary()}", "bold")
+    for note in report.notes:
+        yield Text(f"  note: {note}", "yellow")
+    yield from _for_good([one.report for one in report.outcomes if one.report is not None])
+    for one in report.outcomes:
+        path = one.path or "the group itself"
+        if one.error is not None:
+            yield Text(f"  {path}: {one.error}", "yellow" if one.skipped else "red")
+        if one.report is not None:
+            yield Text(f"  {path}: {one.report.summary()}")
+            yield from _remarks(one.report, where, "      ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupChangeReport:
-    """The report of a change of a group's members, done or planned."""
+def _for_good(reports: Sequence[Report]) -> Iterator[RenderableType]:
+    """Say that changes remove files for good, unless one of their notes does."""
+    is_final = any(report.steps and report.state == "final" for report in reports)
+    if is_final and not any(_FOR_GOOD in note for report in reports for note in report.notes):
+        yield Text(f"note: {_FOR_GOOD}", "yellow")
 
-    report: GroupReport
-    where: str = ASKED
-    """See `ChangeReport`."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the form of `GroupReport.to_dict`."""
-        return self.report.to_dict()
+def _remarks(report: Report, where: str, indent: str = "") -> Iterator[RenderableType]:
+    """Give notes, what is left to mend, and the certificate; losses were told before it began."""
+    said = () if report.dry_run else report.losses
+    for note in report.notes:
+        if note not in said:
+            yield Text(f"{indent}note: {note.replace(ASKED, where)}", "yellow")
+    for item in report.findings:
+        what = f"{item.path}: {item.message}" if item.path else item.message
+        yield Text(f"{indent}{item.severity}: {item.code}  {what}", "red")
+    ways = [item.hint for item in report.findings if report.command == "replicate"]
+    yield from (f"{indent}{way}" for way in dict.fromkeys(ways))
+    for line in certificate_lines(report.certificate):
+        yield f"{indent}{line.replace(ASKED, where)}"
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line for the group, then a few for each member."""
-        report = self.report
-        yield Text(f"{report.group}: {report.summary()}", "bold")
-        for note in report.notes:
-            yield Text(f"  note: {note}", "yellow")
-        if _is_for_good([one.report for one in report.outcomes if one.report is not None]):
-            yield Text(f"  note: {_FOR_GOOD}", "yellow")
-        for one in report.outcomes:
-            path = one.path or "the group itself"
-            if one.error is not None:
-                yield Text(f"  {path}: {one.error}", "yellow" if one.skipped else "red")
-            if one.report is not None:
-                yield Text(f"  {path}: {one.report.summary()}")
-                for note in one.report.notes:
-                    yield Text(f"      note: {note.replace(ASKED, self.where)}", "yellow")
-                for line in certificate_lines(one.report.certificate):
-                    yield Text(f"      {line.replace(ASKED, self.where)}")
-                for item in one.report.findings:
-                    what = f"{item.path}: {item.message}" if item.path else item.message
-                    yield Text(f"      {item.severity}: {item.code}  {what}", "red")
-                for way in _ways(one.report):
-                    yield f"      {way}"
+
+def _requests(report: Report, first: int, then: int) -> str:
+    """Say what an open in a bucket costs before and after a change."""
+    both = f"{then:,} requests ({first:,} before)"
+    if report.dry_run:
+        both = f"{first:,} requests now, {then:,} after this"
+    why = ", as TileDB also lists __chronotile" if then > first else ""
+    if why and report.command == "compact":
+        why = ", as it reads the new metadata and, until a vacuum, the .vac"
+    if why and report.command == "consolidate":
+        why = ", as the commit files stay beside the .con; to remove them then: "
+        why += f"chronotile vacuum {shell_word(report.array)} --mode commits"
+    return f"in a bucket, an open takes {both}{why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,17 +170,9 @@ class Call:
 
     def show(self, done: Report | GroupReport, where: str = ASKED) -> int:
         """Show a report, with the predicate in its commands; give the exit status."""
-        from chronotile.change.plan import Report
-
-        if isinstance(done, Report):
-            report = ChangeReport(report=done, verbose=self.verbose, where=where)
-            emit(report, as_json=self.as_json)
-            status, changed = int(bool(done.findings)), bool(done.steps)
-        else:
-            emit(GroupChangeReport(report=done, where=where), as_json=self.as_json)
-            status = max((int(bool(done.findings)), *(one.status for one in done.failed)))
-            changed = done.has_steps
-        if changed and not done.dry_run:
+        emit(change_answer(done, verbose=self.verbose, where=where), as_json=self.as_json)
+        failed: Sequence[MemberOutcome] = getattr(done, "failed", ())
+        if done.has_steps and not done.dry_run:
             if self.out is not None:
                 try:
                     Path(self.out).write_text(done.to_json(), encoding="utf-8")
@@ -202,7 +184,7 @@ class Call:
                 what = "to undo" if done.command != "undo" else "to take this undo back"
                 if id_ or done.command != "undo":
                     say(f"{what}: chronotile undo {shell_word(self.place.uri)}{id_}")
-        return status
+        return max((int(bool(done.findings)), *(one.status for one in failed)))
 
     def ask(self, change: Callable[..., Report | GroupReport], *given: Any, **options: Any) -> int:
         """Make a change that may have an odd time: a terminal is asked about that."""
@@ -211,13 +193,10 @@ class Call:
         try:
             return self.show(change(*given, **options, **self.how))
         except OddTimeError as error:
-            is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-            if self.as_json or not is_terminal:
+            if not may_ask(as_json=self.as_json):
                 raise
             say(f"chronotile: {error}")
-            if not click.confirm("Go on all the same?", err=True):
-                say("chronotile: nothing was written")
-                return 1
+            go_on("Go on all the same?")
             # One question is enough: that no row matches is a note of the report.
             how = self.how | {"before": None}
             return self.show(change(*given, **options | {"any_time": True}, **how))
@@ -238,7 +217,7 @@ def changing(function: F) -> F:
     @shared_option(
         "--member",
         metavar="PATTERN",
-        type=Known("member"),
+        type=known("member"),
         help="Only members of a group whose path fits, such as ms/*.",
     )
     @shared_option(
@@ -251,17 +230,12 @@ def changing(function: F) -> F:
     @functools.wraps(function)
     def call(
         array: str,
-        dry_run: bool,
-        message: str | None,
-        author: str | None,
         no_record: bool,
-        member: str | None,
-        outside: bool,
         verbose: bool,
         out: str | None,
         access: Access,
         as_json: bool,
-        **rest: Any,
+        **given: Any,
     ) -> Any:
         def announce(planned: Report | GroupReport) -> None:
             """Say what cannot be undone, and what a way back costs, before it begins."""
@@ -270,29 +244,16 @@ def changing(function: F) -> F:
             if planned.command in ("restore", "undelete"):
                 say(f"{planned.command}: {planned.summary(would='about to')}")
             counts = [*getattr(planned, "rows", {}).values()]
-            may_ask = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
-            if counts and not any(counts) and may_ask and not click.confirm(_NO_ROW, err=True):
-                say("chronotile: nothing was written")
-                raise click.exceptions.Exit(1)
+            if counts and not any(counts) and may_ask(as_json=as_json):
+                go_on("No row matches. Go on all the same?")
 
-        how = {
-            "dry_run": dry_run,
-            "message": message,
-            "author": author,
-            "record": not no_record and out != "-",
-            "member": member,
-            "outside": outside,
-            "before": announce,
-        }
+        shared = ("dry_run", "message", "author", "member", "outside")
+        how = {name: given.pop(name) for name in shared}
+        how |= {"record": not no_record and out != "-", "before": announce}
+        file = None if out == "-" else out
         place = access.open(array)
-        made = Call(
-            place=place,
-            how=how,
-            as_json=as_json,
-            verbose=verbose,
-            out=None if out == "-" else out,
-        )
-        return function(made, **rest)
+        made = Call(place=place, how=how, as_json=as_json, verbose=verbose, out=file)
+        return function(made, **given)
 
     return call  # type: ignore[return-value]  # the same to click, which passes names
 
@@ -309,23 +270,14 @@ _where = click.option(
     "--where",
     required=True,
     metavar="PREDICATE",
-    type=Known("field"),
+    type=known("field"),
     help="Which rows, such as 'a < 3'.",
 )
-_moment = click.option(
-    "--at", metavar="TIME", type=MOMENT, help="The time of the commit (default: now)."
-)
-_any_time = click.option(
-    "--any-time", is_flag=True, help="Go on although --at is before all data, or in the future."
-)
-_commits_only = click.option(
-    "--commits-only", is_flag=True, help="Refuse if commits alone cannot do it; rewrite no row."
-)
-_from_now = click.option(
-    "--at",
-    metavar="TIME",
-    type=MOMENT,
-    help="Time of the change; it must be later than all commits (default: now).",
+_moment = time_option("--at", help="The time of the commit (default: now).")
+_any_time = flag("--any-time", help="Go on although --at is before all data, or in the future.")
+_commits_only = flag("--commits-only", help="Refuse if commits alone cannot do it; rewrite no row.")
+_from_now = time_option(
+    "--at", help="Time of the change; it must be later than all commits (default: now)."
 )
 
 
@@ -334,11 +286,7 @@ _from_now = click.option(
 @_where
 @_moment
 @_any_time
-@click.option(
-    "--allow-null-loss",
-    is_flag=True,
-    help="Also delete rows with NULL or NaN in a field of the predicate.",
-)
+@flag("--allow-null-loss", help="Also delete rows with NULL or NaN in a field of the predicate.")
 @_older("delete")
 def delete(call: Call, **options: Any) -> int:
     """Delete the rows of ARRAY that satisfy a predicate: write a delete commit.
@@ -361,16 +309,12 @@ def delete(call: Call, **options: Any) -> int:
     required=True,
     multiple=True,
     metavar="FIELD=VALUE",
-    type=Known("field="),
+    type=known("field="),
     help="The new value of a field; again for more fields.",
 )
 @_moment
 @_any_time
-@click.option(
-    "--experimental",
-    is_flag=True,
-    help="Required, as TileDB treats an update as a delete.",
-)
+@flag("--experimental", help="Required, as TileDB treats an update as a delete.")
 @_older("hide")
 def update(call: Call, **options: Any) -> int:
     """Write an update commit: new values for the rows of ARRAY that satisfy a predicate.
@@ -395,26 +339,15 @@ def update(call: Call, **options: Any) -> int:
     type=click.Path(exists=True, dir_okay=False),
     help="Change nothing: search again for rows that match.",
 )
-@click.option(
-    "--earlier-values",
-    is_flag=True,
-    help="Erase also older values of these rows that would show again.",
-)
+@flag("--earlier-values", help="Erase also older values of these rows that would show again.")
 @click.option(
     "--orphan-age",
     metavar="AGE",
     default="24h",
     help="Minimum age of uncommitted fragments to erase (default: 24h).",
 )
-@click.option("--yes", is_flag=True, help="Do not ask: needed where there is no terminal.")
-@click.option(
-    "-o",
-    "--out",
-    "output",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="A file for the certificate: .json, which --verify reads, or .html, a page to print.",
-)
+@flag("--yes", help="Do not ask: needed where there is no terminal.")
+@out_option("A file for the certificate: .json, which --verify reads, or .html, a page to print.")
 def erase(
     call: Call, where: str, verify: str | None, yes: bool, output: str | None, **options: Any
 ) -> int:
@@ -425,8 +358,7 @@ def erase(
     match was found after it. Needs TileDB: pip install 'chronotile[engine]'.
     """
     form = form_of(output, (".json", ".html")) if output is not None else ""
-    is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not call.as_json
-    if not (yes or verify or is_terminal or call.how["dry_run"]):
+    if not (yes or verify or may_ask(as_json=call.as_json) or call.how["dry_run"]):
         problem = (
             "nothing was changed: an erase cannot be undone, so it asks first, and there is no"
         )
@@ -437,9 +369,8 @@ def erase(
 
     def confirm(planned: Report | GroupReport) -> None:
         announce(planned)
-        if not yes and not click.confirm("Erase them for good?", err=True):
-            say("chronotile: nothing was changed")
-            raise click.exceptions.Exit(1)
+        if not yes:
+            go_on("Erase them for good?")
 
     certificate = None if verify is None else read_certificate(verify)
     how = call.how | {"before": confirm}
@@ -517,9 +448,7 @@ def apply(call: Call) -> int:
     default="commits",
     help="What to put into one file (default: commits).",
 )
-@click.option(
-    "--updates", is_flag=True, help="Also put updates into the .con. TileDB then ignores them."
-)
+@flag("--updates", help="Also put updates into the .con. TileDB then ignores them.")
 def consolidate(call: Call, **options: Any) -> int:
     """Put what many files of ARRAY hold into one. Nothing is removed: vacuum does that.
 
@@ -542,13 +471,13 @@ def consolidate(call: Call, **options: Any) -> int:
 @click.option(
     "--quiet", metavar="AGE", default="10m", help="Leave younger fragments alone (default: 10m)."
 )
-@click.option("--purge", is_flag=True, help="Also remove deleted cells, in earlier windows too.")
+@flag("--purge", help="Also remove deleted cells, in earlier windows too.")
 @click.option(
     "--compare/--no-compare",
     default=True,
     help="Compare rows and times before and after (default: yes).",
 )
-@click.option("--vacuum", is_flag=True, help="Remove the sources at once: no way back then.")
+@flag("--vacuum", help="Remove the sources at once: no way back then.")
 @click.option(
     "--keep",
     metavar="TIME",
@@ -585,30 +514,24 @@ def compact(call: Call, **options: Any) -> int:
     default="all",
     help="Which kind of files to remove (default: all).",
 )
-@click.option(
-    "--orphans", is_flag=True, help="Also remove unfinished fragments that no commit names."
-)
-@click.option(
-    "--whole-orphans", is_flag=True, help="Also remove fragments that lack only their commit."
-)
+@flag("--orphans", help="Also remove unfinished fragments that no commit names.")
+@flag("--whole-orphans", help="Also remove fragments that lack only their commit.")
 @click.option(
     "--orphan-age",
     metavar="AGE",
     default="24h",
     help="Minimum age of orphans and deletes to remove (default: 24h).",
 )
-@click.option(
+@flag(
     "--loose-deletes",
-    is_flag=True,
     help="Also remove .del files that a .con holds; TileDB can then no longer consolidate commits.",
 )
 @click.option("--keep-deletes", "loose_deletes", flag_value=False, hidden=True)
-@click.option(
+@flag(
     "--deletes",
-    is_flag=True,
     help="Also remove deletes that no fragment needs: all cells in their reach are purged.",
 )
-@click.option("--updates", is_flag=True, help="Also remove .upd files that a .con holds.")
+@flag("--updates", help="Also remove .upd files that a .con holds.")
 @click.option(
     "--keep",
     metavar="TIME",
@@ -633,10 +556,9 @@ def vacuum(call: Call, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
-@click.option("--accept-loss", is_flag=True, help="Mend a cut .con without its last entry.")
-@click.option(
+@flag("--accept-loss", help="Mend a cut .con without its last entry.")
+@flag(
     "--commit-orphans",
-    is_flag=True,
     help="Commit whole fragments that no commit names, as after the loss of a .con.",
 )
 @click.option("--restore", "manifest", metavar="MANIFEST", hidden=True)
@@ -661,10 +583,10 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile restore demo/array --to 2024-05-15 --dry-run")
 @changing
-@click.option("--to", metavar="TIME", type=MOMENT, required=True, help="The moment to go back to.")
+@time_option("--to", required=True, help="The moment to go back to.")
 @_from_now
-@click.option("--keep-metadata", is_flag=True, help="Leave the metadata as it is now.")
-@click.option("--rewrite", is_flag=True, help="Let TileDB write the rows again in any case.")
+@flag("--keep-metadata", help="Leave the metadata as it is now.")
+@flag("--rewrite", help="Let TileDB write the rows again in any case.")
 @_commits_only
 def restore(call: Call, **options: Any) -> int:
     """Make ARRAY what it was at an earlier moment, from now on: rows, schema and metadata.
@@ -678,13 +600,9 @@ def restore(call: Call, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --dry-run")
 @changing
-@click.argument("name", metavar="NAME", type=Known("commit"))
+@click.argument("name", metavar="NAME", type=known("commit"))
 @_from_now
-@click.option(
-    "--ever",
-    is_flag=True,
-    help="Bring them back in every window; rows that a merge took out stay away.",
-)
+@flag("--ever", help="Bring them back in every window; rows that a merge took out stay away.")
 @_commits_only
 def undelete(call: Call, name: str, **options: Any) -> int:
     """Bring back the rows of ARRAY that one delete or update hides.
@@ -698,7 +616,7 @@ def undelete(call: Call, name: str, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
 @changing
-@click.argument("operation", metavar="[ID]", required=False, type=Known("operation"))
+@click.argument("operation", metavar="[ID]", required=False, type=known("operation"))
 def undo(call: Call, operation: str | None) -> int:
     """Take the last change of ARRAY back, or the one with that ID.
 
@@ -711,22 +629,15 @@ def undo(call: Call, operation: str | None) -> int:
 @command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
 @click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=PlaceType("dir"))
 @changing
-@click.option(
-    "--at", metavar="TIME", type=MOMENT, help="Times of the fragments (default: their own)."
-)
-@click.option(
+@time_option("--at", help="Times of the fragments (default: their own).")
+@flag(
     "--own-times",
-    is_flag=True,
     help="In a group: keep the fragments' own times. Members then show them one by one.",
 )
-@click.option(
-    "--again",
-    is_flag=True,
-    help="Also publish fragments that ARRAY once had; with --at, also those that it has.",
+@flag(
+    "--again", help="Also publish fragments that ARRAY once had; with --at, also those that it has."
 )
-@click.option(
-    "--allow-hidden", is_flag=True, help="Publish even if a later delete hides some of the rows."
-)
+@flag("--allow-hidden", help="Publish even if a later delete hides some of the rows.")
 def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
     """Make all fragments of STAGING arrays visible in ARRAY, in one step.
 
@@ -742,12 +653,9 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 @command(epilog="\b\nExample:\n  chronotile clone demo/array demo/copy --end 2024-05-04")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
+@window_options
 @click.option(
-    "--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window (default: 0)."
-)
-@click.option("--end", metavar="TIME", type=MOMENT, help="End of the window (default: now).")
-@click.option(
-    "--without", metavar="NAME", multiple=True, type=Known("commit"), help="A commit to leave out."
+    "--without", metavar="NAME", multiple=True, type=known("commit"), help="A commit to leave out."
 )
 @click.option(
     "--link",
@@ -762,6 +670,7 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 def clone(
     array: str,
     target: str,
+    window: Ends,
     verbose: bool,
     access: Access,
     as_json: bool,
@@ -775,17 +684,15 @@ def clone(
     """
     place = access.open(array)
     call = Call(place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None)
-    return call.show(place.clone(target, **options))
+    return call.show(place.clone(target, start=window[0], end=window[1], **options))
 
 
 @command(epilog="\b\nExample:\n  chronotile replicate demo/array demo/replica")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
-@click.option(
-    "--prune", is_flag=True, help="Remove files that SOURCE no longer has, instead of hiding them."
-)
-@click.option("--check", is_flag=True, help="Copy nothing: list the files that differ.")
-@click.option("--follow", is_flag=True, help="Go on, round by round, until it is stopped.")
+@flag("--prune", help="Remove files that SOURCE no longer has, instead of hiding them.")
+@flag("--check", help="Copy nothing: list the files that differ.")
+@flag("--follow", help="Go on, round by round, until it is stopped.")
 @click.option(
     "--every",
     metavar="SECONDS",
@@ -872,8 +779,8 @@ def tag() -> None:
 @tag.command(cls=Command)
 @changing
 @click.argument("name", metavar="NAME")
-@click.option("--at", metavar="TIME", type=MOMENT, help="The moment (default: now).")
-@click.option("--move", is_flag=True, help="Move the tag if it names another moment.")
+@time_option("--at", help="The moment (default: now).")
+@flag("--move", help="Move the tag if it names another moment.")
 def add(call: Call, name: str, **options: Any) -> int:
     """Give a moment of ARRAY a name."""
     return call.show(call.place.tag(name, **options, **call.how))
@@ -881,7 +788,7 @@ def add(call: Call, name: str, **options: Any) -> int:
 
 @tag.command(cls=Command, short_help="Take a tag of ARRAY away.")
 @changing
-@click.argument("name", metavar="NAME", type=Known("tag"))
+@click.argument("name", metavar="NAME", type=known("tag"))
 def remove(call: Call, name: str) -> int:
     """Take a tag of ARRAY away: a vacuum may then remove files that only the tag needs."""
     return call.show(call.place.untag(name, **call.how))
@@ -922,22 +829,14 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
     yield Text(f"{uri}: {count_text(len(found), 'operation')}", "bold")
     if not found:
         return
-    table = plain_table("id", "time", "command", "state", "author", "why and what")
-    undone = undone_by(found)
+    table = plain_table("id", "time", "command", "state", "author", "what and why")
+    undone, known = undone_by(found), OperationWords(found)
     for one in found:
-        words = [f"undid {one['undoes']}"] if one["undoes"] else []
-        words += [f'"{one["message"]}"'] if one["message"] else []
-        words += [f"{count_text(count, 'row')} {what}" for what, count in one["rows"].items()]
-        words += [f"{_counted(one['put'])} put"] if one["put"] else []
-        words += [f"{count_text(len(one['hidden']), 'fragment')} hidden"] if one["hidden"] else []
-        words += [gone_words(one, _counted(one["removed"]))] if one["removed"] else []
-        words += [one["array"]] if "array" in one else []
-        to, source = one["options"].get("target"), one["options"].get("source")
-        words += [f"from {source}" if to == uri and source else f"to {to}"] if to else []
         state = "undone" if one["id"] in undone else one["state"]
-        who, what = one["author"] or "", "; ".join(words)
         styled = Text(state, _STYLES.get(state, ""))
-        table.add_row(one["id"], one["time"], _command(one), styled, who, what)
+        words = known.words(one, author=False)
+        words += f"; {one['array']}" if "array" in one else ""
+        table.add_row(one["id"], one["time"], _command(one), styled, one["author"] or "", words)
     yield table
 
 
@@ -958,16 +857,6 @@ def _value(value: object) -> str:
     if isinstance(value, dict):
         return " and ".join(f"{name}={_value(one)}" for name, one in value.items())
     return "yes" if value is True else shell_word(str(value))
-
-
-def _counted(paths: Sequence[str]) -> str:
-    """Count the fragments and the files among some paths."""
-    from chronotile.format.kinds import FRAGMENTS
-
-    folders = {path for path in paths if path.rpartition("/")[0].endswith(FRAGMENTS)}
-    files = {*paths} - folders
-    words = [count_text(len(folders), "fragment")] if folders else []
-    return " and ".join([*words, count_text(len(files), "file")] if files else words)
 
 
 def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
@@ -998,7 +887,7 @@ def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
 
 @command(epilog="\b\nExample:\n  chronotile operations demo/array")
 @array_argument
-@click.argument("id_", metavar="[ID]", required=False, type=Known("operation"))
+@click.argument("id_", metavar="[ID]", required=False, type=known("operation"))
 @access_options
 @reporting
 def operations(array: str, id_: str | None, access: Access) -> Answer:

@@ -6,28 +6,28 @@ and fragment, each with the command that frees it, and a treemap of them. Change
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from chronotile.cli.options import (
-    MOMENT,
     FailOn,
     PlaceType,
     access_options,
     array_argument,
     command,
+    flag,
     form_of,
+    may_ask,
     member_option,
     out_option,
     read_log,
     reporting,
     say,
+    time_option,
     wrong_call,
 )
 from chronotile.errors import (
@@ -38,10 +38,18 @@ from chronotile.errors import (
     shell_word,
 )
 from chronotile.format.timestamps import time_text
-from chronotile.show.output import Text, count_text, place_text, plain_table, progress, size_text
+from chronotile.show.output import (
+    Answer,
+    Text,
+    count_text,
+    place_text,
+    plain_table,
+    progress,
+    size_text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -59,58 +67,50 @@ if TYPE_CHECKING:
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
-    """The findings of one run."""
+def _check_answer(
+    found: FleetCheck, least: str, fail_on: str | None, reach: Reach, as_of: int | None = None
+) -> Answer:
+    """Show the findings of one run.
 
-    found: FleetCheck
-    least: str
-    """The least severity to show."""
-    fail_on: str
-    """The least severity that sets the exit status to 1; `none` for no severity."""
-    reach: Reach = "fragments"
-    as_of: int | None = None
-    """The moment that was asked about; None if that was the present."""
+    Args:
+        found: The findings.
+        least: The least severity to show.
+        fail_on: The least severity that sets the exit status to 1, or `never`.
+        reach: What the check looked at.
+        as_of: The moment that was asked about; None if that was the present.
+    """
+    order, worst = [*_STYLES], found.worst()
+    shown = [one for one in found.findings if order.index(one.severity) <= order.index(least)]
+    fail_on = fail_on or ("error" if least == "error" else "warning")
+    status = 0 if found.is_whole() else ReadError.exit_code
+    if status == 0 and worst is not None and fail_on != "never":
+        status = int(order.index(worst) <= order.index(fail_on))
+    document = [item.to_dict() for item in shown]
+    return Answer(document, _findings_text(found, shown, reach, as_of), status)
 
-    @property
-    def status(self) -> int:
-        """3 if something could not be read, 1 if something is wrong, else 0."""
-        if not self.found.is_whole():
-            return 3
-        worst, order = self.found.worst(), list(_STYLES)
-        if worst is None or self.fail_on == "never":
-            return 0
-        return int(order.index(worst) <= order.index(self.fail_on))
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give one object for each finding."""
-        return [item.to_dict() for item in self._shown()]
-
-    def _shown(self) -> list[Finding]:
-        severities = list(_STYLES)
-        kept = severities[: severities.index(self.least) + 1]
-        return [item for item in self.found.findings if item.severity in kept]
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give array by array, each finding with its hint."""
-        last = None
-        for item in self._shown():
-            if item.array != last:
-                yield Text(item.array, "bold")
-                last = item.array
-            yield Text(f"  {item.severity}: {item.code}  {item.path}", _STYLES[item.severity])
-            yield f"      {item.message}"
-            yield Text(f"      -> {item.hint}", "green")
-        counts = Counter(item.severity for item in self.found.findings)
-        parts = [count_text(counts[word], word) for word in ("error", "warning") if counts[word]]
-        parts += [f"{counts['info']:,} info"] if counts["info"] else []
-        arrays = count_text(len(self.found.arrays), "array")
-        if self.as_of is not None and not parts:
-            every = f"all {arrays}" if len(self.found.arrays) > 1 else arrays
-            yield f"at {time_text(self.as_of)} {every} can be read whole"
-            return
-        yield f"{arrays}: {', '.join(parts) or 'nothing found'}"
-        yield Text(self.found.looked_at.words(self.reach), "dim")
+def _findings_text(
+    found: FleetCheck, shown: Sequence[Finding], reach: Reach, as_of: int | None
+) -> Iterator[RenderableType]:
+    """Give array by array, each finding with its hint."""
+    last = None
+    for item in shown:
+        if item.array != last:
+            yield Text(item.array, "bold")
+            last = item.array
+        yield Text(f"  {item.severity}: {item.code}  {item.path}", _STYLES[item.severity])
+        yield f"      {item.message}"
+        yield Text(f"      -> {item.hint}", "green")
+    counts = Counter(item.severity for item in found.findings)
+    parts = [count_text(counts[word], word) for word in ("error", "warning") if counts[word]]
+    parts += [f"{counts['info']:,} info"] if counts["info"] else []
+    arrays = count_text(len(found.arrays), "array")
+    if as_of is not None and not parts:
+        every = f"all {arrays}" if len(found.arrays) > 1 else arrays
+        yield f"at {time_text(as_of)} {every} can be read whole"
+        return
+    yield f"{arrays}: {', '.join(parts) or 'nothing found'}"
+    yield Text(found.looked_at.words(reach), "dim")
 
 
 @command(epilog="\b\nExample:\n  chronotile check demo/array\n  chronotile check s3://lake/arrays")
@@ -126,17 +126,11 @@ class CheckReport:
     type=FailOn(),
     help="The least severity that makes the exit status 1 (default: warning).",
 )
-@click.option(
-    "--as-of", metavar="TIME", type=MOMENT, help="Of a group: can it be read whole at this time?"
-)
-@click.option("--log-only", is_flag=True, help="Look at the commit log, and at no fragment.")
-@click.option(
-    "--fix",
-    is_flag=True,
-    help="Ask, then run the hinted commands that lose no data, and check again.",
-)
-@click.option("--yes", is_flag=True, help="With --fix: ask nothing.")
-@click.option("--deep", is_flag=True, help="Open the cells of each fragment too.")
+@time_option("--as-of", help="Of a group: can it be read whole at this time?")
+@flag("--log-only", help="Look at the commit log, and at no fragment.")
+@flag("--fix", help="Ask, then run the hinted commands that lose no data, and check again.")
+@flag("--yes", help="With --fix: ask nothing.")
+@flag("--deep", help="Open the cells of each fragment too.")
 @access_options
 @reporting
 def check(
@@ -149,7 +143,7 @@ def check(
     yes: bool,
     deep: bool,
     access: Access,
-) -> CheckReport:
+) -> Answer:
     """Find what is wrong or overdue in each ARRAY, or in all arrays of a folder or group.
 
     Errors keep TileDB from reading, or mean that data is lost; warnings are states that may
@@ -163,15 +157,15 @@ def check(
     undo` takes each of them back. It never vacuums.
     """
     if as_of is not None:
-        return _check_as_of(places, severity, fail_on or "warning", as_of, access)
+        found, moment = _check_as_of(places, as_of, access)
+        return _check_answer(found, severity, fail_on or "warning", "log", moment)
     if log_only and deep:
         raise click.UsageError("expected --log-only or --deep, found both")
     found = _check_all(places, access, log_only=log_only, deep=deep)
     if fix and _fix(found, access, ask=not yes):
         found = _check_all(places, access, log_only=log_only, deep=deep)
     reach: Reach = "log" if log_only else "deep" if deep else "fragments"
-    least = "error" if severity == "error" else "warning"
-    return CheckReport(found=found, least=severity, fail_on=fail_on or least, reach=reach)
+    return _check_answer(found, severity, fail_on, reach)
 
 
 def _check_all(
@@ -214,7 +208,7 @@ def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
         say(f"nothing to fix{' without a loss or a decision of yours' if found_any else ''}")
         return False
     count = count_text(len(wanted), "change")
-    if ask and not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if ask and not may_ask():
         problem = "nothing was changed: --fix asks first, and there is no terminal to answer"
         raise wrong_call(f"{problem}; add --yes")
     if ask and not click.confirm(f"Make {count}?", err=True):
@@ -245,13 +239,14 @@ def _change(access: Access, fix: Fix, **how: Any) -> Report | GroupReport:
 
 
 def _check_as_of(
-    groups: tuple[str, ...], severity: str, fail_on: str, as_of: Moment, access: Access
-) -> CheckReport:
-    """Ask each group whether it can be read whole at a moment."""
+    groups: tuple[str, ...], as_of: Moment, access: Access
+) -> tuple[FleetCheck, int | None]:
+    """Ask each group whether it can be read whole at a moment; give that moment too."""
     from chronotile.fleet.check_all import FleetCheck
 
     arrays: list[str] = []
     findings: list[Finding] = []
+    moment = None
     for uri in groups:
         try:
             group = access.open_group(uri)
@@ -263,8 +258,7 @@ def _check_as_of(
         moment = group.moment(as_of, "--as-of")
         arrays += [node.uri for node in group.tree(moment) if node.found == "array"]
         findings += group.check(as_of=moment)
-    found = FleetCheck(tuple(arrays), tuple(findings), ())
-    return CheckReport(found=found, least=severity, fail_on=fail_on, reach="log", as_of=moment)
+    return FleetCheck(tuple(arrays), tuple(findings), ()), moment
 
 
 FORMS = (".html", ".svg", ".png")
@@ -276,153 +270,128 @@ NOTES = 20
 """Notes that it shows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class UsageReport:
-    """The bytes of an array by what they are for."""
+Sums: TypeAlias = "dict[Any, tuple[int, int]]"
+"""What rows have in common -> their bytes and files, the most bytes first."""
 
-    array: str
-    usage: Usage
-    output: str | None
-    status: int = 0
-    """3 if a member could not be read."""
 
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows of `log.usage()`."""
-        rows: list[dict[str, Any]] = self.usage.table.to_pylist()
-        return rows
+def _sums(rows: Sequence[dict[str, Any]], key: Callable[[dict[str, Any]], Any]) -> Sums:
+    """Add up the rows that a key joins; no key, no sum."""
+    sizes: dict[Hashable, list[int]] = defaultdict(list)
+    for row in rows:
+        if (joined := key(row)) is not None:
+            sizes[joined].append(row["bytes"])
+    sums = {joined: (sum(found), len(found)) for joined, found in sizes.items()}
+    return dict(sorted(sums.items(), key=lambda item: (-item[1][0], str(item[0]))))
 
-    def lines(self) -> list[Line]:
-        """Add up bytes by reason and by the command that frees them, the most first."""
-        from chronotile.show.usage_map import Line
 
-        lost = {way.command: way.lost for way in self.usage.ways}
-        sums = self._sums(lambda row: (row["reason"], row["freed_by"]))
-        return [
-            Line(size, files, reason, command, lost[command] if command else "")
-            for (reason, command), (size, files) in sums.items()
-        ]
+def _fields(rows: Sequence[dict[str, Any]]) -> Sums:
+    return _sums(rows, lambda row: (row["field"], row["part"]) if row["part"] else None)
 
-    def _sums(self, key: Callable[[dict[str, Any]], Any]) -> dict[Any, tuple[int, int]]:
-        """Bytes and files of the rows that a key joins, the most bytes first; no key, no sum."""
-        sizes: dict[Hashable, list[int]] = defaultdict(list)
-        for row in self.rows:
-            if (joined := key(row)) is not None:
-                sizes[joined].append(row["bytes"])
-        sums = {joined: (sum(found), len(found)) for joined, found in sizes.items()}
-        return dict(sorted(sums.items(), key=lambda item: (-item[1][0], str(item[0]))))
 
-    def _fields(self) -> dict[Any, tuple[int, int]]:
-        return self._sums(lambda row: (row["field"], row["part"]) if row["part"] else None)
+def _lines(usage: Usage, rows: Sequence[dict[str, Any]]) -> list[Line]:
+    """Add up bytes by reason and by the command that frees them, the most first."""
+    from chronotile.show.usage_map import Line
 
-    def _fragments(self) -> dict[Any, tuple[int, int]]:
-        def key(row: dict[str, Any]) -> tuple[Any, ...] | None:
-            return (row["fragment"], row["reason"], row["freed_by"]) if row["fragment"] else None
+    lost = {way.command: way.lost for way in usage.ways}
+    sums = _sums(rows, lambda row: (row["reason"], row["freed_by"]))
+    return [
+        Line(size, files, reason, command, lost[command] if command else "")
+        for (reason, command), (size, files) in sums.items()
+    ]
 
-        return self._sums(key)
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the sums, the ways to free bytes, and one object a file."""
-        usage, sizes = self.usage, {row["path"]: row["bytes"] for row in self.rows}
-        return {
-            "array": self.array,
-            "bytes": sum(sizes.values()),
-            "reasons": [
-                {
-                    "reason": line.reason,
-                    "bytes": line.size,
-                    "files": line.files,
-                    "freed_by": line.freed_by,
-                    "lost": line.lost or None,
-                }
-                for line in self.lines()
-            ],
-            "fields": [
-                {"field": field, "part": part, "bytes": size, "files": files}
-                for (field, part), (size, files) in self._fields().items()
-            ],
-            "ways": [
-                {
-                    "command": way.command,
-                    "lost": way.lost,
-                    "files": len(way.paths & sizes.keys()),
-                    "bytes": sum(sizes.get(path, 0) for path in way.paths),
-                    "written": way.written,
-                }
-                for way in usage.ways
-            ],
-            "notes": list(usage.notes),
-            "output": self.output,
-            "files": self.rows,
-        }
+def _usage_json(
+    array: str, usage: Usage, rows: Sequence[dict[str, Any]], output: str | None
+) -> dict[str, Any]:
+    """Give the sums, the ways to free bytes, and one object a file."""
+    sizes = {row["path"]: row["bytes"] for row in rows}
+    return {
+        "array": array,
+        "bytes": sum(sizes.values()),
+        "reasons": [
+            {
+                "reason": line.reason,
+                "bytes": line.size,
+                "files": line.files,
+                "freed_by": line.freed_by,
+                "lost": line.lost or None,
+            }
+            for line in _lines(usage, rows)
+        ],
+        "fields": [
+            {"field": field, "part": part, "bytes": size, "files": files}
+            for (field, part), (size, files) in _fields(rows).items()
+        ],
+        "ways": [
+            {
+                "command": way.command,
+                "lost": way.lost,
+                "files": len(way.paths & sizes.keys()),
+                "bytes": sum(sizes.get(path, 0) for path in way.paths),
+                "written": way.written,
+            }
+            for way in usage.ways
+        ],
+        "notes": list(usage.notes),
+        "output": output,
+        "files": rows,
+    }
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give the sums as tables."""
-        total = sum(row["bytes"] for row in self.rows)
-        files = count_text(len(self.rows), "file")
-        yield Text(f"{place_text(self.array)}: {size_text(total)} in {files}", "bold")
-        yield ""
-        yield self._reason_table()
-        if fields := self._fields():
-            yield ""
-            yield _field_table(fields, total)
-            yield ""
-            yield self._fragment_table(total)
-        if self.usage.notes:
-            yield ""
-        for note in self.usage.notes[:NOTES]:
-            yield Text(f"note: {note}", "yellow")
-        if len(self.usage.notes) > NOTES:
-            yield f"and {len(self.usage.notes) - NOTES:,} more notes (--json)"
-        if self.output is not None:
-            yield ""
-            yield f"{self.output}: {size_text(Path(self.output).stat().st_size)}"
 
-    def _reason_table(self) -> RenderableType:
-        table = plain_table("bytes", "files", "why", "freed by", "what would be lost", right=2)
-        for line in self.lines():
-            table.add_row(
-                size_text(line.size),
-                f"{line.files:,}",
-                line.words,
-                self._near(line.freed_by),
-                self._lost(line),
-            )
-        return table
+def _usage_text(
+    array: str, usage: Usage, rows: Sequence[dict[str, Any]], output: str | None
+) -> Iterator[RenderableType]:
+    """Give the sums as tables."""
+    total = sum(row["bytes"] for row in rows)
 
-    def _lost(self, line: Line) -> str:
-        from chronotile.change.vacuum import LOSS
-
-        way = next((way for way in self.usage.ways if way.command == line.freed_by), None)
-        words, is_loss, _ = line.lost.partition(LOSS)
-        words += "time travel: see the note" if is_loss else ""
-        if way is None or not way.written:
-            return words or line.kept
-        freed = sum(row["bytes"] for row in self.rows if row["path"] in way.paths)
-        gain = f"a gain of {size_text(freed - way.written)}, as it writes {size_text(way.written)}"
-        return f"{words}; {gain}"
-
-    def _fragment_table(self, total: int) -> RenderableType:
-        found = self._fragments()
-        table = plain_table("bytes", "share", "fragment", "why", "freed by", right=2)
-        table.columns[2].no_wrap = True
-        for (name, reason, way), (size, _) in list(found.items())[:LARGEST]:
-            table.add_row(size_text(size), _share(size, total), name, reason, self._near(way))
-        if len(found) > LARGEST:
-            table.add_row("", "", f"and {len(found) - LARGEST:,} more (--json)", "", "")
-        return table
-
-    def _near(self, command: str | None) -> str:
+    def near(command: str | None) -> str:
         """Shorten a command: name the array as a user in this folder would."""
-        near = printable(place_text(self.array))
-        return (command or "").replace(printable(self.array), near)
+        return (command or "").replace(printable(array), printable(place_text(array)))
+
+    files = count_text(len(rows), "file")
+    yield Text(f"{place_text(array)}: {size_text(total)} in {files}", "bold")
+    yield ""
+    table = plain_table("bytes", "files", "why", "freed by", "what would be lost", right=2)
+    for line in _lines(usage, rows):
+        lost = _lost(usage, rows, line)
+        table.add_row(
+            size_text(line.size), f"{line.files:,}", line.words, near(line.freed_by), lost
+        )
+    yield table
+    if fields := _fields(rows):
+        yield ""
+        yield _field_table(fields, total)
+        yield ""
+        yield _fragment_table(rows, total, near)
+    if usage.notes:
+        yield ""
+    for note in usage.notes[:NOTES]:
+        yield Text(f"note: {note}", "yellow")
+    if len(usage.notes) > NOTES:
+        yield f"and {len(usage.notes) - NOTES:,} more notes (--json)"
+    if output is not None:
+        yield ""
+        yield f"{output}: {size_text(Path(output).stat().st_size)}"
+
+
+def _lost(usage: Usage, rows: Sequence[dict[str, Any]], line: Line) -> str:
+    from chronotile.change.vacuum import LOSS
+
+    way = next((way for way in usage.ways if way.command == line.freed_by), None)
+    words, is_loss, _ = line.lost.partition(LOSS)
+    words += "time travel: see the note" if is_loss else ""
+    if way is None or not way.written:
+        return words or line.kept
+    freed = sum(row["bytes"] for row in rows if row["path"] in way.paths)
+    gain = f"a gain of {size_text(freed - way.written)}, as it writes {size_text(way.written)}"
+    return f"{words}; {gain}"
 
 
 def _share(size: int, total: int) -> str:
     return f"{100 * size / total:.1f} %" if total else ""
 
 
-def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableType:
+def _field_table(fields: Sums, total: int) -> RenderableType:
     table = plain_table("bytes", "share", "files", "field", "part", right=3)
     for (field, part), (size, files) in list(fields.items())[:FIELDS]:
         words = "fragment metadata" if part == "metadata" else part
@@ -432,13 +401,27 @@ def _field_table(fields: dict[Any, tuple[int, int]], total: int) -> RenderableTy
     return table
 
 
+def _fragment_table(
+    rows: Sequence[dict[str, Any]], total: int, near: Callable[[str | None], str]
+) -> RenderableType:
+    names = ("fragment", "reason", "freed_by")
+    found = _sums(rows, lambda row: tuple(map(row.get, names)) if row["fragment"] else None)
+    table = plain_table("bytes", "share", "fragment", "why", "freed by", right=2)
+    table.columns[2].no_wrap = True
+    for (name, reason, way), (size, _) in list(found.items())[:LARGEST]:
+        table.add_row(size_text(size), _share(size, total), name, reason, near(way))
+    if len(found) > LARGEST:
+        table.add_row("", "", f"and {len(found) - LARGEST:,} more (--json)", "", "")
+    return table
+
+
 @command(epilog="\b\nExample:\n  chronotile usage demo/array -o usage.html")
 @array_argument
 @out_option("A treemap: .html, .svg or .png.")
 @member_option
 @access_options
 @reporting
-def usage(array: str, output: str | None, member: dict[str, str], access: Access) -> UsageReport:
+def usage(array: str, output: str | None, member: dict[str, str], access: Access) -> Answer:
     """Show why ARRAY is so large: bytes by reason, by field and part, the largest fragments.
 
     Each line names the command that frees its bytes, and what that loses. The sums are exact to the
@@ -452,18 +435,11 @@ def usage(array: str, output: str | None, member: dict[str, str], access: Access
         read_log(place)
     with progress("listing files"):
         used, errors = place.measure_usage(**member)
-    status = ReadError.exit_code if errors else 0
-    report = UsageReport(array=place.uri, usage=used, output=output, status=status)
+    rows: list[dict[str, Any]] = used.table.to_pylist()
     if output is not None:
-        Path(output).write_bytes(_draw(report, form))
-    return report
+        from chronotile.show.usage_map import draw
 
-
-def _draw(report: UsageReport, form: str) -> bytes:
-    from chronotile.show.usage_map import to_html, to_png, to_svg
-
-    if form == ".html":
-        return to_html(report.array, report.rows, report.lines()).encode()
-    if form == ".png":
-        return to_png(report.array, report.rows)
-    return to_svg(report.array, report.rows).encode()
+        Path(output).write_bytes(draw(place.uri, rows, _lines(used, rows), form))
+    document = partial(_usage_json, place.uri, used, rows, output)
+    text = _usage_text(place.uri, used, rows, output)
+    return Answer(document, text, ReadError.exit_code if errors else 0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.resources import files
@@ -102,7 +102,10 @@ def _walk(step: DemoStep, folder: Path, *, quiet: bool) -> Outcome:
     if not quiet:
         click.secho(f"\n{step.words}", bold=True)
         click.secho(printable(f"$ {command}"), fg="cyan")
-        with _quiet_spark() if step.arguments[0] == "pipeline" else contextlib.nullcontext():
+        if step.arguments[0] == "pipeline":  # Spark's own processes write to standard error
+            call = [sys.executable, "-m", "chronotile", *step.arguments]
+            status = subprocess.run(call, stderr=subprocess.DEVNULL, check=False).returncode
+        else:
             status = main(step.arguments)
     if quiet or not step.writes_it:
         kept = io.StringIO()
@@ -111,20 +114,6 @@ def _walk(step: DemoStep, folder: Path, *, quiet: bool) -> Outcome:
         if not step.writes_it:
             (folder / step.file).write_text(kept.getvalue(), "utf-8")
     return Outcome(command, status, step.file)
-
-
-@contextlib.contextmanager
-def _quiet_spark() -> Iterator[None]:
-    """Keep what Spark's own processes write to standard error off the screen."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 @command(epilog="\b\nExample:\n  chronotile demo")

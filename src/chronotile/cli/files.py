@@ -15,12 +15,13 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from chronotile.cli.options import PlaceType, access_options, command, reporting
+from chronotile.cli.options import PlaceType, access_options, command, flag, reporting
 from chronotile.errors import (
     BadFileError,
     ChronotileError,
@@ -29,7 +30,7 @@ from chronotile.errors import (
     shell_word,
 )
 from chronotile.format.kinds import FRAGMENTS, KINDS, OWN, SCHEMA
-from chronotile.show.output import Text, plain_table, size_text
+from chronotile.show.output import Answer, Text, plain_table, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,9 +47,8 @@ _HEX = 16
 """Bytes of a field that a table shows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowReport:
-    """One file."""
+class Shown(NamedTuple):
+    """One file, read and decoded."""
 
     place: str
     size: int
@@ -88,31 +88,23 @@ class ShowReport:
             yield _region_table(region)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowReports:
-    """Several files, and those that could not be read."""
+def _several(found: Sequence[Shown | ChronotileError]) -> Answer:
+    """Show one file after the other, then those that could not be read."""
+    shown = [one for one in found if isinstance(one, Shown)]
+    errors = [one for one in found if isinstance(one, ChronotileError)]
 
-    shown: tuple[ShowReport, ...]
-    errors: tuple[ChronotileError, ...]
+    def document() -> list[dict[str, Any]]:
+        failed = [{"file": error.where, "error": error.to_dict()} for error in errors]
+        return [*(one.to_json() for one in shown), *failed]
 
-    @property
-    def status(self) -> int:
-        """That of the worst error, or 0."""
-        return max((error.exit_code for error in self.errors), default=0)
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give one object for each file; one that could not be read has an `error`."""
-        failed = [{"file": error.where, "error": error.to_dict()} for error in self.errors]
-        return [*(report.to_json() for report in self.shown), *failed]
-
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give one file after the other, then the errors."""
-        for number, report in enumerate(self.shown):
+    def text() -> Iterator[RenderableType]:
+        for number, one in enumerate(shown):
             if number:
                 yield ""
-            yield from report.to_text()
-        for error in self.errors:
-            yield Text(str(error), "red")
+            yield from one.to_text()
+        yield from (Text(str(error), "red") for error in errors)
+
+    return Answer(document, text(), max((error.exit_code for error in errors), default=0))
 
 
 def _grow(tree: Any, document: Any) -> None:
@@ -224,12 +216,12 @@ def _schemas_at(place: str, access: Access) -> tuple[Schema, ...]:
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, type=PlaceType("file"))
 @click.option("--kind", type=click.Choice(KINDS), help="Its kind, if the name does not show it.")
 @click.option("--schema", metavar="PLACE", type=PlaceType("file"), help="Schema file, or an array.")
-@click.option("--hex", "as_hex", is_flag=True, help="Show the bytes of each field.")
+@flag("--hex", "as_hex", help="Show the bytes of each field.")
 @access_options
 @reporting
 def show(
     files: tuple[str, ...], kind: str | None, schema: str | None, as_hex: bool, access: Access
-) -> ShowReport | ShowReports:
+) -> Answer:
     """Decode each FILE of an array's log: commit, schema, enumeration, or metadata.
 
     Values get their types from the array that holds the file. Without an array they stay raw,
@@ -237,19 +229,20 @@ def show(
     its content may.
     """
     if len(files) == 1:
-        return _show(files[0], kind, schema, access, as_hex=as_hex)
-    shown, errors = [], []
+        one = _show(files[0], kind, schema, access, as_hex=as_hex)
+        return Answer(one.to_json, one.to_text())
+    found: list[Shown | ChronotileError] = []
     for file in files:
         try:
-            shown.append(_show(file, kind, schema, access, as_hex=as_hex))
+            found.append(_show(file, kind, schema, access, as_hex=as_hex))
         except ChronotileError as error:
-            errors.append(error)
-    return ShowReports(shown=tuple(shown), errors=tuple(errors))
+            found.append(error)
+    return _several(found)
 
 
 def _show(
     file: str, kind: str | None, schema: str | None, access: Access, *, as_hex: bool
-) -> ShowReport:
+) -> Shown:
     from chronotile.show.byte_ranges import layout
     from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
 
@@ -269,7 +262,7 @@ def _show(
         chosen = recognise(data, file, key=key)
     decoded = decode(data, chosen, file, key=key)
     schemas = _schemas_near(file, access) if schema is None else _schemas_at(schema, access)
-    return ShowReport(
+    return Shown(
         place=file,
         size=len(data),
         file=decoded,
@@ -341,37 +334,32 @@ class ConformanceReport:
         """1 if the reader got a case wrong."""
         return int(bool(self.failures))
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the score of each chapter, and each failure."""
-        chapters = [
-            {"chapter": name, "passed": s.passed, "cases": s.cases, "not_asked": s.not_asked}
-            for name, s in self.scores.items()
-        ]
-        failures = [
-            {
-                "chapter": case.chapter,
-                "path": case.path,
-                "window": case.window,
-                "edit": case.edit,
-                "problem": problem,
-            }
-            for case, problem in self.failures
-        ]
-        return {"chapters": chapters, "failures": failures}
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a table of chapters, then the first failures."""
-        table = plain_table("passed", "cases", "not asked", "chapter", right=3)
-        for name, score in self.scores.items():
-            table.add_row(
-                f"{score.passed:,}", f"{score.cases:,}", f"{score.not_asked:,}", Text(name)
-            )
-        yield table
-        for case, problem in self.failures[:_LISTED]:
-            window = "" if case.window is None else f" at {list(case.window)}"
-            yield Text(f"{case.path}{window}: {problem}", "red")
-        if len(self.failures) > _LISTED:
-            yield f"and {len(self.failures) - _LISTED:,} more failures (--json)"
+def _score_json(report: ConformanceReport) -> dict[str, Any]:
+    """Give the score of each chapter, and each failure."""
+    chapters = [
+        {"chapter": name, "passed": s.passed, "cases": s.cases, "not_asked": s.not_asked}
+        for name, s in report.scores.items()
+    ]
+    names = ("chapter", "path", "window", "edit")
+    failures = [
+        {name: getattr(case, name) for name in names} | {"problem": problem}
+        for case, problem in report.failures
+    ]
+    return {"chapters": chapters, "failures": failures}
+
+
+def _score_text(report: ConformanceReport) -> Iterator[RenderableType]:
+    """Give a table of chapters, then the first failures."""
+    table = plain_table("passed", "cases", "not asked", "chapter", right=3)
+    for name, score in report.scores.items():
+        table.add_row(f"{score.passed:,}", f"{score.cases:,}", f"{score.not_asked:,}", Text(name))
+    yield table
+    for case, problem in report.failures[:_LISTED]:
+        window = "" if case.window is None else f" at {list(case.window)}"
+        yield Text(f"{case.path}{window}: {problem}", "red")
+    if len(report.failures) > _LISTED:
+        yield f"and {len(report.failures) - _LISTED:,} more failures (--json)"
 
 
 def read_cases(place: str) -> tuple[Path, list[Case]]:
@@ -522,9 +510,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     help="Most seconds for one case (default: 30).",
 )
 @reporting
-def conformance(
-    cases: str, command: tuple[str, ...], only: str | None, timeout: float
-) -> ConformanceReport:
+def conformance(cases: str, command: tuple[str, ...], only: str | None, timeout: float) -> Answer:
     """Check a reader of the format, COMMAND, against the cases in CASES.
 
     For each case COMMAND runs with a path (and --window START END, --key KEY) added, and prints
@@ -534,4 +520,5 @@ def conformance(
     chosen = [case for case in every if only is None or only in case.chapter]
     if not chosen:
         raise BadFileError(cases, f"expected cases of a chapter with {only!r}, found none")
-    return check_reader(root, chosen, command_asker(command, timeout))
+    report = check_reader(root, chosen, command_asker(command, timeout))
+    return Answer(partial(_score_json, report), _score_text(report), report.status)

@@ -12,31 +12,32 @@ import re
 import textwrap
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from chronotile.cli.options import (
-    MOMENT,
     access_options,
     array_argument,
     command,
+    flag,
     member_option,
     read_log,
     reporting,
+    time_option,
 )
-from chronotile.errors import BadTimeError, ReadError, printable
+from chronotile.errors import BadTimeError, ChronotileError, ReadError, printable
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, WRITES
 from chronotile.format.timestamps import Moment, span_text, time_text
 from chronotile.show.output import count_text, place_text, progress, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from chronotile.cli.options import Access
-    from chronotile.dataset.dataset_events import DatasetEvents, DatasetFollowing, MemberEvent
+    from chronotile.dataset.dataset_events import DatasetFollowing, MemberEvent
     from chronotile.group import Group
     from chronotile.log import Following, Log
     from chronotile.show.events import Event
@@ -82,8 +83,8 @@ class Lines:
     colour: bool = False
     id_length: int = 8
     """Characters of a short id."""
-    would_be: bool = False
-    """Whether TileDB cannot read the array, so that nothing is visible now."""
+    reasons: tuple[str, ...] = ()
+    """Why TileDB cannot read the array, so that nothing is visible now."""
     first_time: int = 0
     """The time of the first visible fragment: an older delete or update hides no row."""
 
@@ -132,31 +133,25 @@ class Lines:
         return self._styled(printable(text), "note")
 
     def _head(self, when: str, event: Event) -> Iterator[str]:
-        from chronotile.show.terminal_fit import shortened
-
+        """Give the time, the kind and the state; if that is too long, the state below."""
         assert self.width is not None
         state = printable(self._state(event))
-        if len(when) + len(event.kind) + len(state) + 4 > self.width:
-            state = shortened(state)
-        parts = (self._styled(when, "when"), self._styled(event.kind, "kind"))
-        status = self._styled(state, event.status)
-        if len(when) + len(event.kind) + len(state) + 4 <= self.width:
-            yield "  ".join((*parts, status))
-            return
-        if len(when) + len(event.kind) + 2 <= self.width:
-            yield "  ".join(parts)
-        else:
-            first, last = span_text(event.t1, event.t1), span_text(event.t2, event.t2)
+        if len(when) + len(event.kind) + 2 > self.width:
+            first, _, when = when.partition(" to ")
             yield f"{self._styled(first, 'when')} to"
-            yield "  ".join((self._styled(last, "when"), parts[1]))
-        yield from self._wrapped(state, event.status)
+        head = f"{self._styled(when, 'when')}  {self._styled(event.kind, 'kind')}"
+        if len(when) + len(event.kind) + len(state) + 4 <= self.width:
+            yield f"{head}  {self._styled(state, event.status)}"
+        else:
+            yield head
+            yield from self._wrapped(state, event.status)
 
     def _state(self, event: Event) -> str:
         state = _state(event)
         is_change = event.kind in ("delete", "update") and not event.is_operation
         if is_change and event.offset and event.kind == "update":
             return "not seen by TileDB"
-        if self.would_be and state.endswith(" now"):
+        if self.reasons and state.endswith(" now"):
             return f"would be {state.removesuffix(' now')}"
         idle = is_change and event.t2 is not None and event.t2 < self.first_time
         return f"{state}, hides no row" if idle and state == "in force now" else state
@@ -224,77 +219,74 @@ POLL_SECONDS = 2.0
 """How long `--follow` waits between two looks, unless the user says otherwise."""
 
 
+Told: TypeAlias = "Event | MemberEvent"
+"""An event of an array, or of a member of a group."""
+Folded: TypeAlias = "tuple[Told, tuple[Event, ...]]"
+"""An event, and the commits that it stands for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReport:
-    """The history of one array.
+    """The history of an array or a group.
 
     As text, each operation of this package is one event, and `limit` counts these. As JSON, each
-    commit is one, with the id of its operation: `commits` and `undone` are for text alone.
+    commit is one, with the id of its operation: `commits` is for text alone.
     """
 
-    log: Log
-    story: Story
-    window: EventFilter
+    events: Callable[..., Iterator[Told]]
+    """Gives the events commit by commit, the newest first, or the oldest with `reverse=True`."""
+    folded: Callable[..., Iterator[Folded]]
+    """Gives them likewise, one for each operation, with the commits that it stands for."""
+    layout: Callable[..., Lines]
+    """Decides how lines look on a terminal of a width, with or without colour."""
+    headline: Callable[[Lines], Iterator[str]]
+    """Gives the lines above the events, but those on why the array cannot be read."""
+    errors: Mapping[str, ChronotileError] = field(default_factory=dict)
+    """Path of a member -> why it could not be read."""
     reverse: bool
     limit: int | None
     oneline: bool
     commits: bool
     """Show the commits of each operation under it."""
-    undone: bool
-    """Show operations that were undone, too."""
-    following: Following | None = None
+    following: Following | DatasetFollowing | None = None
     """Tells new events; None to end after the history."""
-    wait_s: float = POLL_SECONDS
+    every: float = POLL_SECONDS
 
     @property
     def is_live(self) -> bool:
         """True if the lines come as things happen."""
         return self.following is not None
 
+    @property
+    def status(self) -> int:
+        """3 if a member could not be read."""
+        return ReadError.exit_code if self.errors else 0
+
     def to_json(self) -> list[dict[str, Any]]:
         """Give one object for each event."""
-        return [event.to_dict() for event in self._events()]
-
-    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
-        """Give a line on the array, then one or a few lines for each event."""
-        from chronotile.check.conditions import failures
-        from chronotile.show.explain_words import NO_KEY, lacks_key
-
-        view = self.story.view
-        reasons = [*failures(view)]
-        lines = Lines(
-            width=width,
-            colour=colour,
-            id_length=self._id_length(),
-            would_be=bool(reasons),
-            first_time=view.first_time,
-        )
-        yield from map(lines.alarm, reasons)
-        if not self.oneline:
-            yield self._headline(would_be="would be " if reasons else "")
-        if lacks_key(self.log.history):
-            yield NO_KEY
-        yield from lay_out(self._folded(), lines, oneline=self.oneline)
-        if self.following is not None:
-            new = coming(self.following.look_folded, self.wait_s)
-            shown = ((event, under if self.commits else ()) for event, under in new)
-            yield from lay_out(shown, lines, oneline=self.oneline)
+        return [event.to_dict() for event in self._first(self.events)]
 
     def json_lines(self) -> Iterator[dict[str, Any]]:
         """Give one object for each event, also for those that come."""
-        yield from (event.to_dict() for event in self._events())
+        yield from (event.to_dict() for event in self._first(self.events))
         if self.following is not None:
-            events = coming(self.following.look, self.wait_s)
-            yield from (event.to_dict() for event in events)
+            look: Callable[[], Iterable[Told]] = self.following.look
+            yield from (event.to_dict() for event in coming(look, self.every))
 
-    def _events(self) -> Iterator[Event]:
-        """Give what JSON shows: commit by commit."""
-        return self._first(partial(self.story.events, self.window))
-
-    def _folded(self) -> Iterator[tuple[Event, tuple[Event, ...]]]:
-        """Give what the text shows: each operation is one event, with its commits under it."""
-        how = {"undone": self.undone, "unfold": self.commits}
-        return self._first(partial(self.story.folded, self.window, **how))
+    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
+        """Give a line on the place, then one or a few lines for each event."""
+        lines = self.layout(width=width, colour=colour)
+        yield from map(lines.alarm, lines.reasons)
+        yield from self.headline(lines)
+        for event, commits in self._first(self.folded):
+            yield from self._laid_out(event, commits, lines)
+        if self.following is not None:
+            look: Callable[[], Iterable[Folded]] = self.following.look_folded
+            for event, commits in coming(look, self.every):
+                yield from self._laid_out(event, commits, lines)
+        for path, error in self.errors.items():
+            yield ""
+            yield printable(f"{path} cannot be read: {error}")
 
     def _first(self, events: Callable[..., Iterator[E]]) -> Iterator[E]:
         """Give the first events, as far as `limit` goes, in the order that is asked for."""
@@ -303,60 +295,84 @@ class LogReport:
             return iter([*itertools.islice(events(), self.limit)][::-1])
         return itertools.islice(events(reverse=self.reverse or self.is_live), self.limit)
 
-    def _id_length(self) -> int:
-        return self.log.id_length if self.oneline else 8
-
-    def _headline(self, would_be: str) -> str:
-        view, history = self.story.view, self.log.history
-        kind = "dense" if history.dense else "sparse"
-        commits = count_text(history.table.commit_count, "commit")
-        if copies := history.table.also_loose:
-            own = "is stored twice: in a .con and in its own file"
-            own = own if copies == 1 else "are stored twice: in a .con and in their own files"
-            commits += f" ({copies:,} {own})"
-        when = "if TileDB could read it," if would_be else "now"
-        text = f"{place_text(history.array)}: {kind}, {commits}; {when} {len(view.fragments):,} of "
-        text += f"{count_text(self.story.fragment_count, 'fragment')} {would_be}visible"
-        text += f" ({gone:,} more removed), " if (gone := self.story.vacuumed_count) else ", "
-        unreadable = self.story.unreadable
-        deletes, updates = (
-            count_text(len(commits) - unreadable[kind], kind)
-            for kind, commits in (("delete", view.deletes), ("update", view.updates))
-        )
-        text += f"{deletes} and {updates} {would_be}in force"
-        idle, every = view.without_reach, len(view.deletes) + len(view.updates)
-        if idle == every and idle:
-            why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
-            text += f", but {'it hides' if idle == 1 else 'they hide'} no row: {why}"
-        elif idle:
-            verb = "is older than every visible fragment and hides"
-            verb = verb if idle == 1 else "are older than every visible fragment and hide"
-            text += f" ({idle:,} of them {verb} no row)"
-        for kind, count in unreadable.items():
-            text += f"; {count_text(count, kind)} cannot be read"
-        if unseen := sum(bool(one.offset) for one in view.updates):
-            text += f"; TileDB does not see {count_text(unseen, 'update')} inside a .con"
-        return printable(text)
-
-
-def lay_out(
-    events: Iterable[tuple[Event, tuple[Event, ...]]], lines: Lines, *, oneline: bool
-) -> Iterator[str]:
-    """Lay out events, and the commits under each, further in."""
-    for event, commits in events:
-        if oneline:
-            yield lines.oneline(event)
+    def _laid_out(self, told: Told, under: tuple[Event, ...], lines: Lines) -> Iterator[str]:
+        """Lay out an event, and the commits that it stands for, further in."""
+        path: str | None = getattr(told, "member", None)
+        event: Any = getattr(told, "event", told)
+        member = None if path is None else printable(path or "the group itself")
+        commits = under if self.commits else ()
+        if self.oneline:
+            yield lines.oneline(event) + (f"  ({member})" if member else "")
             yield from (f"  {lines.oneline(one)}" for one in commits)
-            continue
+            return
         yield ""
+        if member is not None:
+            yield member
         yield from lines.event(event)
         yield from lines.under(commits)
 
 
-def coming(look: Callable[[], Iterable[E]], wait_s: float) -> Iterator[E]:
+def _headline(log: Log, story: Story, would_be: str) -> str:
+    """Say what the array is, and what an open now sees of it."""
+    view, history = story.view, log.history
+    kind = "dense" if history.dense else "sparse"
+    commits = count_text(history.table.commit_count, "commit")
+    if copies := history.table.also_loose:
+        own = "is stored twice: in a .con and in its own file"
+        own = own if copies == 1 else "are stored twice: in a .con and in their own files"
+        commits += f" ({copies:,} {own})"
+    when = "if TileDB could read it," if would_be else "now"
+    text = f"{place_text(history.array)}: {kind}, {commits}; {when} {len(view.fragments):,} of "
+    text += f"{count_text(story.fragment_count, 'fragment')} {would_be}visible"
+    text += f" ({gone:,} more removed), " if (gone := story.vacuumed_count) else ", "
+    unreadable = story.unreadable
+    deletes, updates = (
+        count_text(len(commits) - unreadable[kind], kind)
+        for kind, commits in (("delete", view.deletes), ("update", view.updates))
+    )
+    text += f"{deletes} and {updates} {would_be}in force"
+    idle, every = view.without_reach, len(view.deletes) + len(view.updates)
+    if idle == every and idle:
+        why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
+        text += f", but {'it hides' if idle == 1 else 'they hide'} no row: {why}"
+    elif idle:
+        verb = "is older than every visible fragment and hides"
+        verb = verb if idle == 1 else "are older than every visible fragment and hide"
+        text += f" ({idle:,} of them {verb} no row)"
+    for kind, count in unreadable.items():
+        text += f"; {count_text(count, kind)} cannot be read"
+    if unseen := sum(bool(one.offset) for one in view.updates):
+        text += f"; TileDB does not see {count_text(unseen, 'update')} inside a .con"
+    return printable(text)
+
+
+def _heads(log: Log, story: Story, lines: Lines, *, oneline: bool) -> Iterator[str]:
+    """Give the lines above the history of an array."""
+    from chronotile.show.explain_words import NO_KEY, lacks_key
+
+    if not oneline:
+        yield _headline(log, story, "would be " if lines.reasons else "")
+    if lacks_key(log.history):
+        yield NO_KEY
+
+
+def _lines_of(log: Log, story: Story, *, oneline: bool, **terminal: Any) -> Lines:
+    """Decide how the history of an array looks on a terminal, or in a pipe."""
+    from chronotile.check.conditions import failures
+
+    view = story.view
+    return Lines(
+        **terminal,
+        id_length=log.id_length if oneline else 8,
+        reasons=tuple(failures(view)),
+        first_time=view.first_time,
+    )
+
+
+def coming(look: Callable[[], Iterable[E]], every: float) -> Iterator[E]:
     """Give new events as they come; look later at what cannot be read now."""
     while True:
-        time.sleep(wait_s)
+        time.sleep(every)
         with suppress(ReadError):
             yield from look()
 
@@ -391,19 +407,16 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     "  chronotile log demo/array --oneline -n 20"
 )
 @array_argument
-@click.option(
-    "--start", metavar="TIME", type=MOMENT, default=0, help="Only events from this time on."
-)
-@click.option("--end", metavar="TIME", type=MOMENT, help="Only events up to this time.")
+@time_option("--start", default=0, help="Only events from this time on.")
+@time_option("--end", help="Only events up to this time.")
 @click.option(
     "--kind", "kinds", type=click.Choice(DATASET_EVENTS), multiple=True, help="Only this kind."
 )
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most N events.")
-@click.option("--oneline", is_flag=True, help="One line each: time, kind, short id, words.")
-@click.option("--reverse", is_flag=True, help="The oldest first.")
-@click.option(
+@flag("--oneline", help="One line each: time, kind, short id, words.")
+@flag("--reverse", help="The oldest first.")
+@flag(
     "--commits",
-    is_flag=True,
     help="List the commits of each chronotile operation (default: one event per operation; "
     "--json has one event per commit in any case).",
 )
@@ -412,9 +425,8 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     default=True,
     help="Show operations that were undone, or leave them out; no effect on --json.",
 )
-@click.option(
+@flag(
     "--follow",
-    is_flag=True,
     help="Then show new commits as they come, until stopped; with --json, one line each.",
 )
 @click.option(
@@ -424,7 +436,7 @@ def _story(log: Log, *, cells: bool, size: bool | None) -> Story:
     default=POLL_SECONDS,
     help="How often --follow looks (default: 2).",
 )
-@click.option("--cells", is_flag=True, help="Also show how many cells each write holds.")
+@flag("--cells", help="Also show how many cells each write holds.")
 @click.option(
     "--size/--no-size",
     default=None,
@@ -438,14 +450,14 @@ def log(
     start: Moment,
     end: Moment | None,
     kinds: tuple[str, ...],
+    undone: bool,
     follow: bool,
-    every: float,
     cells: bool,
     size: bool | None,
     member: dict[str, str],
     access: Access,
     **layout: Any,
-) -> LogReport | GroupLogReport:
+) -> LogReport:
     """Show the history of ARRAY: what happened, when, and if an open now still sees it.
 
     The newest comes first, in a pager on a terminal. A fragment is what one write left behind. A
@@ -458,7 +470,7 @@ def log(
     if not isinstance(place, Array):
         window = _window(place, start, end, kinds or DATASET_EVENTS)
         pattern = member.get("member")
-        return _group_log(place, pattern, window, size=size, follow=follow, every=every, **layout)
+        return _group_log(place, pattern, window, size=size, undone=undone, follow=follow, **layout)
     source, watch = place, None
     if follow:
         from chronotile.history.log_watch import LogWatch
@@ -477,87 +489,15 @@ def log(
             return _story(read_log(source), cells=cells, size=size)
 
         following = Following(watch, story, window, again)
+    oneline = layout["oneline"]
     return LogReport(
-        log=opened, story=story, window=window, following=following, wait_s=every, **layout
+        events=partial(story.events, window),
+        folded=partial(story.folded, window, undone=undone, unfold=layout["commits"]),
+        layout=partial(_lines_of, opened, story, oneline=oneline),
+        headline=lambda lines: _heads(opened, story, lines, oneline=oneline),
+        following=following,
+        **layout,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLogReport:
-    """The history of a dataset, as text or JSON like that of an array."""
-
-    group: str
-    arrays: int
-    history: DatasetEvents
-    limit: int | None
-    oneline: bool
-    reverse: bool
-    commits: bool
-    """Show the commits of each operation under it."""
-    following: DatasetFollowing | None = None
-    """Tells new events; None to end after the history."""
-    wait_s: float = 0.0
-
-    @property
-    def is_live(self) -> bool:
-        """True if the lines come as things happen."""
-        return self.following is not None
-
-    @property
-    def status(self) -> int:
-        """3 if a member could not be read."""
-        return 3 if self.history.errors else 0
-
-    def _events(self) -> tuple[MemberEvent, ...]:
-        if self.is_live and self.limit is not None:
-            # The last few, in the order in which more will follow.
-            return self.history.events[max(len(self.history.events) - self.limit, 0) :]
-        return self.history.events[: self.limit]
-
-    def _every(self) -> Iterator[MemberEvent]:
-        """Give the chosen events, and those that come."""
-        yield from self._events()
-        if self.following is not None:
-            yield from coming(self.following.look, self.wait_s)
-
-    def _folded(self) -> Iterator[tuple[MemberEvent, tuple[Event, ...]]]:
-        """Give what the text shows: each operation is one event, with its commits under it."""
-        if self.following is None:
-            yield from self.history.folded(reverse=self.reverse)[: self.limit]
-            return
-        so_far = self.history.folded(reverse=True)
-        yield from so_far[max(len(so_far) - self.limit, 0) :] if self.limit is not None else so_far
-        yield from coming(self.following.look_folded, self.wait_s)
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give one object for each event."""
-        return [event.to_dict() for event in self._events()]
-
-    def json_lines(self) -> Iterator[dict[str, Any]]:
-        """Give one object for each event, also for those that come."""
-        return (event.to_dict() for event in self._every())
-
-    def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
-        """Give a line on the group, then one or a few lines for each event."""
-        laid_out = Lines(width=width, colour=colour)
-        events = count_text(len(self.history.folded()), "event")
-        head = f"{place_text(self.group)}: {count_text(self.arrays, 'array')}, {events}"
-        if not self.oneline:
-            yield printable(head)
-        for event, under in self._folded():
-            member = printable(event.member or "the group itself")
-            commits = under if self.commits else ()
-            if self.oneline:
-                yield f"{laid_out.oneline(event.event)}  ({member})"
-                yield from (f"  {laid_out.oneline(one)}" for one in commits)
-                continue
-            yield ""
-            yield member
-            yield from laid_out.event(event.event)
-            yield from laid_out.under(commits)
-        for path, error in self.history.errors.items():
-            yield ""
-            yield printable(f"{path} cannot be read: {error}")
 
 
 def _group_log(
@@ -565,15 +505,11 @@ def _group_log(
     pattern: str | None,
     window: EventFilter,
     *,
-    limit: int | None,
-    reverse: bool,
     size: bool | None,
-    oneline: bool,
-    commits: bool,
     undone: bool,
     follow: bool,
-    every: float,
-) -> GroupLogReport:
+    **layout: Any,
+) -> LogReport:
     """Report on the history of a group and of everything in it."""
     from chronotile.dataset.dataset_events import DatasetFollowing, member_events
 
@@ -584,15 +520,23 @@ def _group_log(
             following = DatasetFollowing(place.dataset.reopened, window, **asked)
             history = following.history
         else:
-            history = member_events(place.dataset, window, reverse=reverse, undone=undone, **asked)
-    return GroupLogReport(
-        group=place.uri,
-        arrays=sum(node.found == "array" for node in nodes),
-        history=history,
-        limit=limit,
-        oneline=oneline,
-        reverse=reverse,
-        commits=commits,
+            history = member_events(place.dataset, window, undone=undone, **asked)
+
+    def events(*, reverse: bool = False) -> Iterator[MemberEvent]:
+        return iter(history.events if reverse == follow else history.events[::-1])
+
+    def headline(_lines: Lines) -> Iterator[str]:
+        arrays = count_text(sum(node.found == "array" for node in nodes), "array")
+        counted = count_text(len(history.folded()), "event")
+        if not layout["oneline"]:
+            yield printable(f"{place_text(place.uri)}: {arrays}, {counted}")
+
+    return LogReport(
+        events=events,
+        folded=lambda **order: iter(history.folded(**order)),
+        layout=Lines,
+        headline=headline,
+        errors=history.errors,
         following=following,
-        wait_s=every,
+        **layout,
     )

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
 from chronotile.cli.options import (
-    MOMENT,
-    Known,
     PlaceType,
     access_options,
     array_argument,
     command,
+    flag,
+    known,
     member_option,
     moments_of_group,
     read_log,
     reporting,
     say_gap,
+    time_option,
     window_options,
 )
-from chronotile.errors import ChronotileError, shell_word
+from chronotile.errors import ChronotileError, ReadError, shell_word
 from chronotile.format.names import is_newer
 from chronotile.format.timestamps import Ends, now_ms, span_text, time_text
 from chronotile.show.output import (
@@ -43,7 +43,7 @@ from chronotile.show.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from rich.console import RenderableType
@@ -60,176 +60,170 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete, View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberReport:
-    """One member, and what a command says of it."""
+class Part(NamedTuple):
+    """One member of a group, and what a command says of it."""
 
     node: Node
-    report: Any = None
+    answer: Answer | None = None
     """None for a group, and for what could not be read."""
     error: ChronotileError | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MembersReport:
-    """The members of a group, each with what a command says of it."""
-
-    group: str
-    parts: tuple[MemberReport, ...]
-
     @property
     def status(self) -> int:
-        """3 if a member could not be read, else the worst of the parts."""
-        if any(part.error is not None or part.node.found == "unreadable" for part in self.parts):
-            return 3
-        return max((getattr(part.report, "status", 0) for part in self.parts), default=0)
+        """3 if it could not be read, else what the command says."""
+        if self.error is not None or self.node.found == "unreadable":
+            return ReadError.exit_code
+        return 0 if self.answer is None else self.answer.status
 
-    def to_json(self) -> dict[str, Any]:
-        """Give one object for each member; `report` is what the command says of an array."""
-        return {
-            "group": self.group,
-            "members": [
-                {
-                    "member": part.node.path,
-                    "found": part.node.found,
-                    "array": part.node.uri,
-                    "report": None if part.report is None else part.report.to_json(),
-                    "error": None if part.error is None else part.error.to_dict(),
-                }
-                for part in self.parts
-            ],
+
+def _members_json(group: str, parts: Sequence[Part]) -> dict[str, Any]:
+    """Give one object for each member; `report` is what the command says of an array."""
+    members = [
+        {
+            "member": part.node.path,
+            "found": part.node.found,
+            "array": part.node.uri,
+            "report": None if part.answer is None else part.answer.to_json(),
+            "error": None if part.error is None else part.error.to_dict(),
         }
+        for part in parts
+    ]
+    return {"group": group, "members": members}
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give one part after the other, each below the path of its member."""
-        kinds = Counter(part.node.found for part in self.parts)
-        words = f"{count_text(len(self.parts), 'member')}: " if self.parts else "no members"
-        words += ", ".join(
-            count_text(count, kind) if kind in ("array", "group") else f"{count:,} {kind}"
-            for kind, count in sorted(kinds.items())
-        )
-        yield Text(f"{place_text(self.group)}: {words}", "bold")
-        for part in self.parts:
-            if part.report is None and part.error is None and part.node.found == "group":
-                continue
-            yield ""
-            yield Text(f"── {part.node.path} ──", "bold cyan")
-            if part.error is not None:
-                yield Text(f"it cannot be read: {part.error}", "red")
-            elif part.report is None:
-                yield Text(f"{part.node.found}: {part.node.problem}", "yellow")
-            else:
-                yield from part.report.to_text()
+
+def _members_text(group: str, parts: Sequence[Part]) -> Iterator[RenderableType]:
+    """Give one part after the other, each below the path of its member."""
+    kinds = Counter(part.node.found for part in parts)
+    words = f"{count_text(len(parts), 'member')}: " if parts else "no members"
+    words += ", ".join(
+        count_text(count, kind) if kind in ("array", "group") else f"{count:,} {kind}"
+        for kind, count in sorted(kinds.items())
+    )
+    yield Text(f"{place_text(group)}: {words}", "bold")
+    for node, answer, error in parts:
+        if answer is None and error is None and node.found == "group":
+            continue
+        yield ""
+        yield Text(f"── {node.path} ──", "bold cyan")
+        if error is not None:
+            yield Text(f"it cannot be read: {error}", "red")
+        elif answer is None:
+            yield Text(f"{node.found}: {node.problem}", "yellow")
+        else:
+            yield from answer.text
 
 
 def each_array(
     place: Array | Group,
-    report: Callable[[Array], Any],
+    answer: Callable[[Array], Answer],
     *,
     member: str | None = None,
     end: Any = None,
-) -> Any:
-    """Report on an array; of a group, on every array that is a member at a moment.
+) -> Answer:
+    """Answer for an array; of a group, for every array that is a member at a moment.
 
     Args:
         place: The array, or the group.
-        report: Reports on one array.
+        answer: Answers for one array.
         member: Of a group: only members whose path fits this pattern.
         end: Of a group: the moment; now, if it is left out.
     """
     from chronotile.array import Array
 
     if isinstance(place, Array):
-        return report(place)
+        return answer(place)
     nodes = place.nodes(member, end)
-    parts = []
-    arrays = sum(node.found == "array" for node in nodes)
-    with progress("reading members", arrays) as step:
+    parts: list[Part] = []
+    with progress("reading members", sum(node.found == "array" for node in nodes)) as step:
         for node in nodes:
             if node.found != "array" or node.store is None:
-                parts.append(MemberReport(node=node))
+                parts.append(Part(node))
                 continue
             try:
-                parts.append(MemberReport(node=node, report=report(Array(node.store, place.key))))
+                parts.append(Part(node, answer(Array(node.store, place.key))))
             except ChronotileError as error:
-                parts.append(MemberReport(node=node, error=error))
+                parts.append(Part(node, error=error))
             step()
-    return MembersReport(group=place.uri, parts=tuple(parts))
+    uri, status = place.uri, max((part.status for part in parts), default=0)
+    return Answer(lambda: _members_json(uri, parts), _members_text(uri, parts), status)
 
 
 SHOWN = 1000
 """Rows that a table shows; --json has all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisibleReport:
-    """The objects that one view sees."""
+Facts: TypeAlias = "Mapping[str, Mapping[str, Any]]"
+"""Name of a visible fragment -> what it holds, if that was asked for."""
 
-    view: View
-    facts: Mapping[str, Mapping[str, Any]] | None = None
-    """Name of a visible fragment -> what it holds, if that was asked for."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the form of `View.to_dict`, with cells and bytes of each fragment if asked for."""
-        document = self.view.to_dict()
-        if self.facts is not None:
-            document["fragments"] = [
-                one | {name: self.facts[one["name"]][name] for name in ("cells", "bytes")}
-                for one in document["fragments"]
-            ]
-        return document
+def _opened(view: View, reasons: Iterable[str]) -> Iterator[RenderableType]:
+    """Give the array and the window; first of all, why an open of it fails."""
+    from chronotile.show.explain_words import NO_KEY, lacks_key
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give the window, then a table of each kind; first of all, why an open of it fails."""
-        from chronotile.check.conditions import failures
-        from chronotile.show.explain_words import NO_KEY, lacks_key
+    yield from (Text(words, "bold red") for words in reasons)
+    place = place_text(view.history.array)
+    yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
+    if lacks_key(view.history):
+        yield Text(NO_KEY, "red")
 
-        view = self.view
-        reasons = [*failures(view)]
-        yield from (Text(words, "bold red") for words in reasons)
-        be = "would be " if reasons else ""
-        place = place_text(view.history.array)
-        yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
-        if lacks_key(view.history):
-            yield Text(NO_KEY, "red")
-        yield f"schema {view.schema or 'none'}"
-        yield ""
-        count = count_text(len(view.fragments), "fragment")
-        yield Text(f"{count} {be}visible", "bold green")
-        if len(view.fragments):
-            yield self._fragments()
-        for kind, commits in (("delete", view.deletes), ("update", view.updates)):
-            damaged = () if lacks_key(view.history) else [one for one in commits if one.is_damaged]
-            names = {one.name for one in damaged}
-            whole = [one for one in commits if one.name not in names] if names else commits
-            if len(whole):
-                yield ""
-                yield Text(f"{count_text(len(whole), kind)} {be}in force", "bold yellow")
-                yield from _commits(whole)
-            if damaged:
-                yield ""
-                yield Text(f"{count_text(len(damaged), kind)} cannot be read", "bold red")
-                yield from _commits(damaged)
-        if len(view.fragments):
+
+def _visible_json(view: View, facts: Facts | None) -> dict[str, Any]:
+    """Give the form of `View.to_dict`, with cells and bytes of each fragment if asked for."""
+    document = view.to_dict()
+    if facts is not None:
+        document["fragments"] = [
+            one | {name: facts[one["name"]][name] for name in ("cells", "bytes")}
+            for one in document["fragments"]
+        ]
+    return document
+
+
+def _visible_text(view: View, facts: Facts | None) -> Iterator[RenderableType]:
+    """Give the window, then a table of each kind."""
+    from chronotile.check.conditions import failures
+    from chronotile.show.explain_words import lacks_key
+
+    reasons = [*failures(view)]
+    be = "would be " if reasons else ""
+    yield from _opened(view, reasons)
+    yield f"schema {view.schema or 'none'}"
+    yield ""
+    yield Text(f"{count_text(len(view.fragments), 'fragment')} {be}visible", "bold green")
+    if len(view.fragments):
+        yield _fragment_table(view, facts)
+    for kind, commits in (("delete", view.deletes), ("update", view.updates)):
+        damaged = () if lacks_key(view.history) else [one for one in commits if one.is_damaged]
+        names = {one.name for one in damaged}
+        whole = [one for one in commits if one.name not in names] if names else commits
+        if len(whole):
             yield ""
-            yield _not_looked_at(view)
+            yield Text(f"{count_text(len(whole), kind)} {be}in force", "bold yellow")
+            yield from _commits(whole)
+        if damaged:
+            yield ""
+            yield Text(f"{count_text(len(damaged), kind)} cannot be read", "bold red")
+            yield from _commits(damaged)
+    if len(view.fragments):
+        yield ""
+        yield _not_looked_at(view)
 
-    def _fragments(self) -> RenderableType:
-        more = () if self.facts is None else ("cells", "bytes")
-        table = plain_table("fragment", "read", "committed by", *more)
-        table.columns[0].no_wrap = True
-        for fragment in self.view.fragments[:SHOWN]:
-            read = "in part" if fragment.partial else "whole"
-            file = fragment.source.rpartition("/")[2]
-            own = file.startswith(fragment.name)
-            by = f"its own {file.removeprefix(fragment.name)}" if own else fragment.source
-            facts = self.facts[fragment.name] if self.facts is not None else {}
-            known = facts.get("cells") is not None
-            numbers = (f"{facts['cells']:,}", size_text(facts["bytes"])) if known else ()
-            table.add_row(fragment.name, read, by, *numbers)
-        if len(self.view.fragments) > SHOWN:
-            table.add_row(f"and {len(self.view.fragments) - SHOWN:,} more (--json)", "", "")
-        return table
+
+def _fragment_table(view: View, facts: Facts | None) -> RenderableType:
+    more = () if facts is None else ("cells", "bytes")
+    table = plain_table("fragment", "read", "committed by", *more)
+    table.columns[0].no_wrap = True
+    for fragment in view.fragments[:SHOWN]:
+        read = "in part" if fragment.partial else "whole"
+        file = fragment.source.rpartition("/")[2]
+        own = file.startswith(fragment.name)
+        by = f"its own {file.removeprefix(fragment.name)}" if own else fragment.source
+        held = {} if facts is None else facts[fragment.name]
+        is_known = held.get("cells") is not None
+        numbers = (f"{held['cells']:,}", size_text(held["bytes"])) if is_known else ()
+        table.add_row(fragment.name, read, by, *numbers)
+    if len(view.fragments) > SHOWN:
+        table.add_row(f"and {len(view.fragments) - SHOWN:,} more (--json)", "", "")
+    return table
 
 
 def _not_looked_at(view: View) -> Text:
@@ -254,15 +248,13 @@ def _commits(commits: Sequence[Delete]) -> Iterator[RenderableType]:
 @command(epilog="\b\nExample:\n  chronotile visible demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
 @window_options
-@click.option(
-    "--cells", is_flag=True, help="Also show how many cells and bytes each fragment holds."
-)
+@flag("--cells", help="Also show how many cells and bytes each fragment holds.")
 @member_option
 @access_options
 @reporting
 def visible(
     array: str, window: Ends, cells: bool, member: dict[str, str], access: Access
-) -> VisibleReport | MembersReport:
+) -> Answer:
     """Show what an open of ARRAY at a window sees: fragments, deletes and updates in force.
 
     Both ends of the window are part of it. TileDB's `timestamp=(start, end)` means the same.
@@ -270,16 +262,16 @@ def visible(
     place = access.open(array, member)
     start, end = moments_of_group(place, window)
 
-    def report(one: Array) -> VisibleReport:
+    def answer(one: Array) -> Answer:
         log = read_log(one)
-        view = log.view(start, end)
+        view, facts = log.view(start, end), None
         say_gap(view, "visible")
-        if not cells:
-            return VisibleReport(view=view)
-        facts = log.fragments(names={fragment.name for fragment in view.fragments})
-        return VisibleReport(view=view, facts={row["name"]: row for row in facts.to_pylist()})
+        if cells:
+            rows = log.fragments(names={fragment.name for fragment in view.fragments}).to_pylist()
+            facts = {row["name"]: row for row in rows}
+        return Answer(lambda: _visible_json(view, facts), _visible_text(view, facts))
 
-    return each_array(place, report, end=end, **member)  # type: ignore[no-any-return]
+    return each_array(place, answer, end=end, **member)
 
 
 MOST = 8
@@ -289,141 +281,133 @@ _STYLES = {"visible": "green", "partial": "yellow", "hidden": "red"}
 _DATA = ("fragment", "delete", "update")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainReport:
-    """All objects of an array, or those whose name the user gave."""
+def _named_text(log: Log, view: View, explained: Sequence[Explanation]) -> Iterator[RenderableType]:
+    """Say of the objects that the user named why they are visible or not."""
+    from chronotile.check.conditions import failures
+    from chronotile.show.explain_words import advise
 
-    log: Log
-    view: View
-    explained: tuple[Explanation, ...]
-    named: bool
-    """True if the user gave a name."""
+    yield from _opened(view, failures(view))
+    yield ""
+    for advice in advise(explained, view, log.operations):
+        yield from _advice_text(advice)
+    yield from _late(view, explained)
+    if any(one.kind == "fragment" and one.status != "hidden" for one in explained):
+        yield _not_looked_at(view)
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give one object for each object of the array."""
-        return [item.to_dict() for item in self.explained]
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give one screen."""
-        from chronotile.check.conditions import failures
-        from chronotile.show.explain_words import NO_KEY, advise, lacks_key
+def _explain_text(
+    log: Log, view: View, explained: Sequence[Explanation]
+) -> Iterator[RenderableType]:
+    """Give one screen on all objects of an array."""
+    from chronotile.check.conditions import failures
+    from chronotile.show.explain_words import advise, lacks_key
 
-        view = self.view
-        reasons = [*failures(view)]
-        yield from (Text(words, "bold red") for words in reasons)
-        place = place_text(view.history.array)
-        yield Text(f"{place}, opened at {window_text(view.start, view.end)}", "bold")
-        if lacks_key(view.history):
-            yield Text(NO_KEY, "red")
+    reasons = [*failures(view)]
+    yield from _opened(view, reasons)
+    yield ""
+    title = "Fragments that would be visible" if reasons else "Fragments visible"
+    yield from _seen(view, explained, title)
+    hidden = [item for item in explained if item.status != "visible"]
+    if lacks_key(view.history):  # the line above says so once
+        hidden = [item for item in hidden if item.reason != "unreadable"]
+    # Objects that hold data come first; the order is otherwise that of `explain`.
+    ordered = sorted(hidden, key=lambda item: item.kind not in _DATA)
+    groups = advise(ordered, view, log.operations)
+    if groups:
         yield ""
-        if self.named:
-            for advice in advise(self.explained, view, self.log.operations):
-                yield from _advice_text(advice)
-            yield from self._late()
-            if any(one.kind == "fragment" and one.status != "hidden" for one in self.explained):
-                yield _not_looked_at(view)
-            return
-        yield from self._seen("Fragments that would be visible" if reasons else "Fragments visible")
-        hidden = [item for item in self.explained if item.status != "visible"]
-        if lacks_key(view.history):  # the line above says so once
-            hidden = [item for item in hidden if item.reason != "unreadable"]
-        # Objects that hold data come first; the order is otherwise that of `explain`.
-        ordered = sorted(hidden, key=lambda item: item.kind not in _DATA)
-        groups = advise(ordered, view, self.log.operations)
-        if groups:
-            yield ""
-            yield Text("What is not visible, and why", "bold")
-        for advice in groups[:MOST]:
-            yield from _advice_text(advice)
-        if len(groups) > MOST:
-            yield f"  … and {len(groups) - MOST} more reasons: --json lists every object"
-        yield from self._taken_away()
-        yield from self._late()
-        if len(view.fragments):
-            yield ""
-            yield _not_looked_at(view)
-
-    def _late(self) -> Iterator[RenderableType]:
-        """Name writes that are seen, and of which no row shows."""
-        from chronotile.check.restores import late_writes
-
-        view, names = self.view, {item.name for item in self.explained}
-        for found in late_writes(view.rules):
-            late = [name for name in found.names if name.text in names]
-            if late and view.start <= late[0].t1 and found.delete.t2 <= view.end:
-                yield Text(f"  {found._replace(names=tuple(late)).words}", "red")
-                yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
-
-    def _seen(self, title: str) -> Iterator[RenderableType]:
-        view = self.view
-        fragments = [item for item in self.explained if item.kind == "fragment"]
-        there = view.history.listing.fragment_paths()
-        gone = sum(i.reason == "ignored" and i.name not in there for i in fragments)
-        first = min((item.t1 or 0 for item in fragments), default=0)
-        seen = len(view.fragments)
-        line = Text(f"{title}: ")
-        line.append(f"{seen:,} of {len(fragments) - gone:,}", "green" if seen else "red")
-        line.append(f" ({gone:,} more removed)" if gone else "")
-        partial = sum(fragment.status == "partial" for fragment in fragments)
-        line.append(f", {partial:,} of them in part" if partial else "")
-        yield line
-        if not fragments:
-            yield "The array has no fragment: nothing was ever written, or all is vacuumed."
-        elif not seen and view.end < first:
-            yield "The window ends before the first write."
-        yield f"Schema in force: {view.schema or 'none'}"
-        if seen:
-            first, last = min(f.t1 for f in view.fragments), max(f.t2 for f in view.fragments)
-            yield f"Time span of the visible fragments: {window_text(first, last)}"
-
-    def _taken_away(self) -> Iterator[RenderableType]:
-        from chronotile.show.events import delete_words, update_words
-        from chronotile.show.explain_words import lacks_key
-
-        view = self.view
-        # Those that cannot be read stand above; without a key nobody can tell.
-        damaged = {item.name for item in self.explained if item.reason == "unreadable"}
-        damaged = set() if lacks_key(view.history) else damaged
-        deletes = [one for one in view.deletes if one.name not in damaged]
-        updates = [one for one in view.updates if one.name not in damaged]
-        unseen = [one for one in updates if one.offset]
-        if unseen:
-            yield ""
-            yield Text("What TileDB does not see: updates inside a .con", "bold")
-            for update in unseen[:MOST]:
-                yield f"  {span_text(update.t1, update.t2)}  {update_words(update)[0]}"
-            command = f"chronotile apply {shell_word(view.history.array)}"
-            yield Text(f"      to write the rows with the new values: {command}", "cyan")
-            updates = [one for one in updates if not one.offset]
-        first, idle = view.first_time, []
-        for kind, every in (("delete", deletes), ("update", updates)):
-            if count := sum(one.t2 < first for one in every):
-                idle.append(count_text(count, kind))
-        deletes = [one for one in deletes if one.t2 >= first and not one.is_stand_in]
-        updates = [one for one in updates if one.t2 >= first and not one.is_stand_in]
-        if idle:
-            yield ""
-            why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
-            verb = "it hides" if idle in (["1 delete"], ["1 update"]) else "they hide"
-            yield f"{' and '.join(idle)} in force, but {verb} no row: {why}"
-        commits = []
-        for one in deletes[:MOST]:
-            words, notes = delete_words(one)
-            commits.append((one.t2, one.name, words, (*self.log.older_words(one), *notes)))
-        commits += [(c.t2, c.name, *update_words(c)) for c in updates[:MOST]]
-        if not commits:
-            return
-        more = len(deletes) + len(updates) - MOST
+        yield Text("What is not visible, and why", "bold")
+    for advice in groups[:MOST]:
+        yield from _advice_text(advice)
+    if len(groups) > MOST:
+        yield f"  … and {len(groups) - MOST} more reasons: --json lists every object"
+    yield from _taken_away(log, view, explained)
+    yield from _late(view, explained)
+    if len(view.fragments):
         yield ""
-        yield Text("Deletes and updates in force (one may match no row)", "bold")
-        for moment, name, words, notes in sorted(commits)[:MOST]:
-            yield f"  {span_text(moment, moment)}  {words}"
-            for note in notes:
-                yield Text(f"      note: {note}", "red")
-            command = f"chronotile rows {shell_word(view.history.array)} --removed-by {name}"
-            yield Text(f"      to see these rows: {command}", "cyan")
-        if more > 0:
-            yield f"  … and {more:,} more: chronotile visible {shell_word(view.history.array)}"
+        yield _not_looked_at(view)
+
+
+def _late(view: View, explained: Sequence[Explanation]) -> Iterator[RenderableType]:
+    """Name writes that are seen, and of which no row shows."""
+    from chronotile.check.restores import late_writes
+
+    names = {item.name for item in explained}
+    for found in late_writes(view.rules):
+        late = [name for name in found.names if name.text in names]
+        if late and view.start <= late[0].t1 and found.delete.t2 <= view.end:
+            yield Text(f"  {found._replace(names=tuple(late)).words}", "red")
+            yield Text(f"      to see them, open with --end {found.delete.t2 - 1}", "cyan")
+
+
+def _seen(view: View, explained: Sequence[Explanation], title: str) -> Iterator[RenderableType]:
+    fragments = [item for item in explained if item.kind == "fragment"]
+    there = view.history.listing.fragment_paths()
+    gone = sum(i.reason == "ignored" and i.name not in there for i in fragments)
+    first = min((item.t1 or 0 for item in fragments), default=0)
+    seen = len(view.fragments)
+    line = Text(f"{title}: ")
+    line.append(f"{seen:,} of {len(fragments) - gone:,}", "green" if seen else "red")
+    line.append(f" ({gone:,} more removed)" if gone else "")
+    partial = sum(fragment.status == "partial" for fragment in fragments)
+    line.append(f", {partial:,} of them in part" if partial else "")
+    yield line
+    if not fragments:
+        yield "The array has no fragment: nothing was ever written, or all is vacuumed."
+    elif not seen and view.end < first:
+        yield "The window ends before the first write."
+    yield f"Schema in force: {view.schema or 'none'}"
+    if seen:
+        first, last = min(f.t1 for f in view.fragments), max(f.t2 for f in view.fragments)
+        yield f"Time span of the visible fragments: {window_text(first, last)}"
+
+
+def _taken_away(log: Log, view: View, explained: Sequence[Explanation]) -> Iterator[RenderableType]:
+    from chronotile.show.events import delete_words, update_words
+    from chronotile.show.explain_words import lacks_key
+
+    # Those that cannot be read stand above; without a key nobody can tell.
+    damaged = {item.name for item in explained if item.reason == "unreadable"}
+    damaged = set() if lacks_key(view.history) else damaged
+    deletes = [one for one in view.deletes if one.name not in damaged]
+    updates = [one for one in view.updates if one.name not in damaged]
+    unseen = [one for one in updates if one.offset]
+    if unseen:
+        yield ""
+        yield Text("What TileDB does not see: updates inside a .con", "bold")
+        for update in unseen[:MOST]:
+            yield f"  {span_text(update.t1, update.t2)}  {update_words(update)[0]}"
+        command = f"chronotile apply {shell_word(view.history.array)}"
+        yield Text(f"      to write the rows with the new values: {command}", "cyan")
+        updates = [one for one in updates if not one.offset]
+    first, idle = view.first_time, []
+    for kind, every in (("delete", deletes), ("update", updates)):
+        if count := sum(one.t2 < first for one in every):
+            idle.append(count_text(count, kind))
+    deletes = [one for one in deletes if one.t2 >= first and not one.is_stand_in]
+    updates = [one for one in updates if one.t2 >= first and not one.is_stand_in]
+    if idle:
+        yield ""
+        why = "every visible fragment is newer" if view.fragments else "no fragment is visible"
+        verb = "it hides" if idle in (["1 delete"], ["1 update"]) else "they hide"
+        yield f"{' and '.join(idle)} in force, but {verb} no row: {why}"
+    commits = []
+    for one in deletes[:MOST]:
+        words, notes = delete_words(one)
+        commits.append((one.t2, one.name, words, (*log.older_words(one), *notes)))
+    commits += [(c.t2, c.name, *update_words(c)) for c in updates[:MOST]]
+    if not commits:
+        return
+    more = len(deletes) + len(updates) - MOST
+    yield ""
+    yield Text("Deletes and updates in force (one may match no row)", "bold")
+    for moment, name, words, notes in sorted(commits)[:MOST]:
+        yield f"  {span_text(moment, moment)}  {words}"
+        for note in notes:
+            yield Text(f"      note: {note}", "red")
+        command = f"chronotile rows {shell_word(view.history.array)} --removed-by {name}"
+        yield Text(f"      to see these rows: {command}", "cyan")
+    if more > 0:
+        yield f"  … and {more:,} more: chronotile visible {shell_word(view.history.array)}"
 
 
 def _advice_text(advice: Advice) -> Iterator[RenderableType]:
@@ -446,14 +430,14 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 
 @command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
-@click.argument("name", metavar="[NAME]", required=False, type=Known("commit"))
+@click.argument("name", metavar="[NAME]", required=False, type=known("commit"))
 @window_options
 @member_option
 @access_options
 @reporting
 def explain(
     array: str, name: str | None, window: Ends, member: dict[str, str], access: Access
-) -> ExplainReport | MembersReport:
+) -> Answer:
     """Explain what an open of ARRAY sees, what it does not see and why, and what to do.
 
     With NAME, explain why that one object is visible or not; any part of its name is enough.
@@ -461,75 +445,58 @@ def explain(
     place = access.open(array, member)
     start, end = moments_of_group(place, window)
 
-    def report(one: Array) -> ExplainReport:
+    def answer(one: Array) -> Answer:
         log = read_log(one)
         view = log.view(start, end)
         say_gap(view, "explain")
         explained = one.explain(name, start=view.start, end=view.end)
-        return ExplainReport(log=log, view=view, explained=tuple(explained), named=name is not None)
+        text = _explain_text if name is None else _named_text
+        return Answer(lambda: [item.to_dict() for item in explained], text(log, view, explained))
 
-    return each_array(place, report, end=end, **member)  # type: ignore[no-any-return]
+    return each_array(place, answer, end=end, **member)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FragmentsReport:
-    """The fragments of an array."""
+def _held_text(
+    log: Log, facts: pa.Table, name_of: Callable[[str], str]
+) -> Iterator[RenderableType]:
+    """Give a line on the array, then a table of its fragments."""
+    from chronotile.show.explain_words import NO_KEY, lacks_key
 
-    array: str
-    facts: pa.Table
-    whole_names: bool
-    lacks_key: bool = False
-    """Whether the array is encrypted, and no key was given."""
-    gone: frozenset[str] = frozenset()
-    """Names of the fragments that have a commit and no folder."""
-    vacuumed: frozenset[str] = frozenset()
-    """Those of them whose commit an `.ign` takes out: TileDB does not look for them."""
+    listing, table_of_log = log.history.listing, log.history.table
+    # Fragments that have a commit and no folder; of some an `.ign` takes the commit out, too.
+    gone = {*facts["name"].to_pylist()}.difference(listing.fragments, listing.root_fragments)
+    removed = gone.intersection(map(table_of_log.name, log.rules.ignored().tolist()))
+    cells, size = (sum(facts[name].drop_null().to_pylist()) for name in ("cells", "bytes"))
+    words = f": {count_text(facts.num_rows - len(removed), 'fragment')}"
+    words += f" ({len(removed):,} more removed)" if removed else ""
+    words += f", {count_text(cells, 'cell')}, {size_text(size)}"
+    yield Text(f"{place_text(log.array)}{words}", "bold")
+    if not facts.num_rows:
+        return
+    headers = ("cells", "bytes", "tiles", "fragment", "domain", "metadata", "notes")
+    table = plain_table(*headers, right=3)
+    table.columns[3].no_wrap = True
+    for row in facts.slice(0, SHOWN).to_pylist():
+        why = "removed" if row["name"] in removed else "files gone" if row["name"] in gone else ""
+        table.add_row(*_fragment_cells(row, name_of(row["name"]), why))
+    yield table
+    if facts.num_rows > SHOWN:
+        yield f"and {facts.num_rows - SHOWN:,} more (--json)"
+    if lost := len(gone - removed):
+        yield f"{count_text(lost, 'fragment')} with a commit, but without files"
+    if removed:
+        yield f"{count_text(len(removed), 'fragment')} removed: only the names are left"
+    if unknown := facts["metadata"].null_count - len(gone):
+        why = f". {NO_KEY}" if lacks_key(log.history) else ""
+        yield f"{count_text(unknown, 'fragment')} without readable metadata{why}"
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Give one object a fragment, with the columns of `log.fragments()`."""
-        rows: list[dict[str, Any]] = self.facts.to_pylist()
-        return rows
 
-    def to_text(self) -> Iterator[RenderableType]:
-        """Give a line on the array, then a table."""
-        from chronotile.show.explain_words import NO_KEY
-
-        rows = self.facts.slice(0, SHOWN).to_pylist()
-        cells, size = (sum(self.facts[name].drop_null().to_pylist()) for name in ("cells", "bytes"))
-        gone = len(self.vacuumed)
-        words = f": {count_text(self.facts.num_rows - gone, 'fragment')}"
-        words += f" ({gone:,} more removed)" if gone else ""
-        words += f", {count_text(cells, 'cell')}, {size_text(size)}"
-        yield Text(f"{place_text(self.array)}{words}", "bold")
-        if not rows:
-            return
-        headers = ("cells", "bytes", "tiles", "fragment", "domain", "metadata", "notes")
-        table = plain_table(*headers, right=3)
-        table.columns[3].no_wrap = True
-        for row in rows:
-            table.add_row(*self._cells(row))
-        yield table
-        if self.facts.num_rows > SHOWN:
-            yield f"and {self.facts.num_rows - SHOWN:,} more (--json)"
-        if lost := len(self.gone - self.vacuumed):
-            yield f"{count_text(lost, 'fragment')} with a commit, but without files"
-        if gone:
-            yield f"{count_text(gone, 'fragment')} removed: only the names are left"
-        unknown = self.facts["metadata"].null_count - len(self.gone)
-        if unknown:
-            why = f". {NO_KEY}" if self.lacks_key else ""
-            yield f"{count_text(unknown, 'fragment')} without readable metadata{why}"
-
-    def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
-        name = row["name"] if self.whole_names else short_name(row["name"])
-        if row["metadata"] is None:
-            why = "files gone" if row["name"] in self.gone else ""
-            why = "removed" if row["name"] in self.vacuumed else why
-            why = "unknown version" if is_newer(row["name"]) else why
-            return ("", "", "", name, "", "", why)
-        notes = [word for word, is_so in _flags(row) if is_so]
-        numbers = (f"{row['cells']:,}", size_text(row["bytes"]), f"{row['tiles']:,}")
-        return (*numbers, name, domain_words(row["domain"]), row["metadata"], ", ".join(notes))
+def _fragment_cells(row: dict[str, Any], name: str, why_gone: str) -> tuple[str, ...]:
+    if row["metadata"] is None:
+        return ("", "", "", name, "", "", "unknown version" if is_newer(row["name"]) else why_gone)
+    notes = [word for word, is_so in _flags(row) if is_so]
+    numbers = (f"{row['cells']:,}", size_text(row["bytes"]), f"{row['tiles']:,}")
+    return (*numbers, name, domain_words(row["domain"]), row["metadata"], ", ".join(notes))
 
 
 def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
@@ -565,40 +532,27 @@ def domain_words(domain: str | None) -> str:
 
 @command(epilog="\b\nExample:\n  chronotile fragments demo/array")
 @array_argument
-@click.option("--names", "whole_names", is_flag=True, help="Whole names, not shortened ones.")
+@flag("--names", "whole_names", help="Whole names, not shortened ones.")
 @member_option
 @access_options
 @reporting
-def fragments(
-    array: str, whole_names: bool, member: dict[str, str], access: Access
-) -> FragmentsReport | MembersReport:
+def fragments(array: str, whole_names: bool, member: dict[str, str], access: Access) -> Answer:
     """Show what each fragment of ARRAY holds: cells, bytes, tiles, domain.
 
     Reads each fragment's footer, or one .meta file that holds the footers of many. The column
     metadata says which: own, or consolidated.
     """
 
-    def report(one: Array) -> FragmentsReport:
+    def answer(one: Array) -> Answer:
         from chronotile.history.fragment_facts import named_fragments, read_facts
-        from chronotile.show.explain_words import lacks_key
 
         log = read_log(one)
         with progress("reading footers", len(named_fragments(log.history).name)) as step:
             facts = read_facts(one.store, log.history, on_fragment=step)
-        listing, table, rules = log.history.listing, log.history.table, log.rules
-        gone = frozenset(facts["name"].to_pylist()).difference(
-            listing.fragments, listing.root_fragments
-        )
-        return FragmentsReport(
-            array=one.uri,
-            facts=facts,
-            whole_names=whole_names,
-            lacks_key=lacks_key(log.history),
-            gone=gone,
-            vacuumed=gone.intersection(map(table.name, rules.ignored().tolist())),
-        )
+        name_of = str if whole_names else short_name
+        return Answer(facts.to_pylist, _held_text(log, facts, name_of))
 
-    return each_array(access.open(array, member), report, **member)  # type: ignore[no-any-return]
+    return each_array(access.open(array, member), answer, **member)
 
 
 group_argument = click.argument("group", metavar="GROUP", type=PlaceType("dir"))
@@ -642,11 +596,8 @@ def _facts(row: MemberRow) -> str:
 
 @command(epilog="\b\nExample:\n  chronotile members demo/dataset")
 @group_argument
-@click.option(
-    "--as-of", metavar="TIME", type=MOMENT, help="The members at this time (default: now)."
-)
-@click.option("--end", "as_of", metavar="TIME", type=MOMENT, hidden=True)
-@click.option("--no-size", is_flag=True, help="Do not add up the files of each array.")
+@time_option("--as-of", help="The members at this time (default: now).")
+@flag("--no-size", help="Do not add up the files of each array.")
 @access_options
 @reporting
 def members(group: str, as_of: Any, no_size: bool, access: Access) -> Answer:

@@ -10,7 +10,7 @@ import functools
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -31,57 +31,23 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class PlaceType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
-    """A local path or a URI."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """A text that a function parses, and that a shell can complete.
 
-    name = "place"
+    Args:
+        name: What it is.
+        parse: Reads it; its `ChronotileError` becomes a usage error.
+        completes: What a shell completes it with: `file`, `dir`, or what the array has.
+    """
 
-    def __init__(self, completes: str) -> None:
-        self.completes = completes
-
-    def shell_complete(
+    def __init__(
         self,
-        ctx: click.Context,  # noqa: ARG002  (click's)
-        param: click.Parameter,  # noqa: ARG002  (click's)
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Let the shell complete paths."""
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(incomplete, type=self.completes)]
-
-
-class Known(click.types.StringParamType):
-    """A text that names something of the array on the line, which a shell can complete."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind: Kind = kind
-
-    def shell_complete(
-        self,
-        ctx: click.Context,
-        param: click.Parameter,  # noqa: ARG002  (click's)
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Give what the array has."""
-        return complete(self.kind, ctx, incomplete)
-
-
-def complete(kind: Kind, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Complete a value by what the array on the line has."""
-    from click.shell_completion import CompletionItem
-
-    from chronotile.cli.completion import words_for
-
-    return [CompletionItem(word, help=about) for word, about in words_for(kind, ctx, incomplete)]
-
-
-class Parsed(click.ParamType):  # type: ignore[type-arg]  # as above
-    """A text that a function parses; its `ChronotileError` becomes a usage error."""
-
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        name: str,
+        parse: Callable[[str], Any] = str,
+        completes: Kind | Literal["file", "dir"] | None = None,
+    ) -> None:
         self.name = name
-        self._parse = parse
+        self._parse, self._completes = parse, completes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the text; a default that is a value already stays as it is."""
@@ -89,6 +55,37 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # as above
             return self._parse(value) if isinstance(value, str) else value
         except ChronotileError as error:
             self.fail(error.problem, param, ctx)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002  (click's)
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Let the shell complete paths, or give what the array on the line has."""
+        from click.shell_completion import CompletionItem
+
+        from chronotile.cli.completion import words_for
+
+        match self._completes:
+            case None:
+                return []
+            case "file" | "dir":
+                return [CompletionItem(incomplete, type=self._completes)]
+        words = words_for(self._completes, ctx, incomplete)
+        return [CompletionItem(word, help=about) for word, about in words]
+
+
+class PlaceType(Parsed):
+    """A local path or a URI."""
+
+    def __init__(self, completes: Literal["file", "dir"]) -> None:
+        super().__init__("place", completes=completes)
+
+
+def known(kind: Kind) -> Parsed:
+    """Make the type of a text that names something of the array on the line."""
+    return Parsed("text", completes=kind)
 
 
 def _parse_time(text: str) -> int | str:
@@ -109,23 +106,20 @@ def _parse_time(text: str) -> int | str:
     return number if words.isdigit() else words
 
 
-class MomentType(Parsed):
-    """A time, or a tag of the array on the line."""
-
-    def shell_complete(
-        self,
-        ctx: click.Context,
-        param: click.Parameter,  # noqa: ARG002  (click's)
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """Give tags, and words for times."""
-        return complete("moment", ctx, incomplete)
-
-
-MOMENT = MomentType("time", _parse_time)
+MOMENT = Parsed("time", _parse_time, "moment")
 """A time: ms, ISO-8601, a time ago, `now`; or a word that `Log.moment` must look up."""
 
 array_argument = click.argument("array", metavar="ARRAY", type=PlaceType("dir"))
+
+
+def flag(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Add an option without a value."""
+    return click.option(*names, is_flag=True, **settings)
+
+
+def time_option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Add an option whose value is a moment."""
+    return click.option(*names, metavar="TIME", type=MOMENT, **settings)
 
 
 def _set_clock(ctx: click.Context, param: click.Parameter, is_local: bool) -> None:  # noqa: ARG001
@@ -210,8 +204,8 @@ OLDER = {
     "--from": "--at",
 }
 """Older spelling of an option -> the one of now."""
-OTHER = {"--as-of": "--end"}
-"""Option for one moment -> the end of the window that a command takes instead."""
+OTHER = {"--as-of": "--end", "--end": "--as-of"}
+"""Option for one moment -> the end of the window that a command takes instead, and back."""
 
 
 class FailOn(click.Choice):  # type: ignore[type-arg]  # generic in the newest click only
@@ -274,7 +268,7 @@ def member_option(function: F) -> F:
     @shared_option(
         "--member",
         metavar="PATTERN",
-        type=Known("member"),
+        type=known("member"),
         help="Only members of a group whose path fits, such as ms/*.",
     )
     @functools.wraps(function)
@@ -344,10 +338,8 @@ def _from_profile(context: click.Context) -> tuple[dict[str, str], str | None]:
 def window_options(function: F) -> F:
     """Add `--start` and `--end`, which the command gets as `window`."""
 
-    @click.option(
-        "--start", metavar="TIME", type=MOMENT, default=0, help="Start of the window (default: 0)."
-    )
-    @click.option("--end", metavar="TIME", type=MOMENT, help="End of the window (default: now).")
+    @time_option("--start", default=0, help="Start of the window (default: 0).")
+    @time_option("--end", help="End of the window (default: now).")
     @functools.wraps(function)
     def call(*args: Any, start: int | str, end: int | str | None, **rest: Any) -> Any:
         return function(*args, window=(start, end), **rest)
@@ -357,7 +349,7 @@ def window_options(function: F) -> F:
 
 def out_option(help_: str, *, required: bool = False) -> Callable[[F], F]:
     """Add `-o FILE`; the command gets `output`."""
-    kind = PlaceType("file")
+    kind = click.Path(dir_okay=False)
     return click.option(
         "-o", "--out", "output", metavar="FILE", type=kind, required=required, help=help_
     )
@@ -384,6 +376,18 @@ def say(words: str) -> None:
 
     with unless_closed(sys.stderr):
         click.echo(printable(words), err=True)
+
+
+def may_ask(*, as_json: bool = False) -> bool:
+    """Return True if somebody sits at a terminal, and can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not as_json
+
+
+def go_on(question: str) -> None:
+    """Ask a question, and end the command unless the answer is yes."""
+    if not click.confirm(question, err=True):
+        say("chronotile: nothing was changed")
+        raise click.exceptions.Exit(1)
 
 
 def say_gap(view: View, command: str) -> None:

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 import click
 
 from chronotile.cli.options import (
-    MOMENT,
     PlaceType,
     access_options,
     array_argument,
     command,
+    flag,
     form_of,
     member_option,
     out_option,
     read_log,
     reporting,
     say,
+    time_option,
 )
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.timestamps import Moment, now_ms
@@ -41,10 +42,8 @@ FORMS = (".html", ".svg", ".png")
 @command(epilog="\b\nExample:\n  chronotile timeline demo/array -o timeline.html")
 @array_argument
 @out_option("An .html, .svg or .png file.", required=True)
-@click.option("--as-of", metavar="TIME", type=MOMENT, help="The moment that counts as now.")
-@click.option(
-    "--cells", is_flag=True, help="Also show how many cells and bytes each fragment holds."
-)
+@time_option("--as-of", help="The moment that counts as now.")
+@flag("--cells", help="Also show how many cells and bytes each fragment holds.")
 @click.option(
     "--height",
     type=click.Choice(["cells", "bytes"]),

@@ -18,13 +18,15 @@ import click
 from chronotile.cli.completion import words_for
 from chronotile.cli.options import (
     MOMENT,
-    Known,
     access_options,
     array_argument,
     command,
+    flag,
     form_of,
     json_option,
+    known,
     member_option,
+    out_option,
     say,
     window_options,
     wrong_call,
@@ -102,14 +104,7 @@ def row_options(function: F) -> F:
         help="How to write the rows (default: a table, or by the ending of the file).",
     )
     @click.option("-n", "--limit", metavar="N", type=click.IntRange(0), help="At most N rows.")
-    @click.option(
-        "-o",
-        "--out",
-        "output",
-        metavar="FILE",
-        type=click.Path(dir_okay=False),
-        help="Write to this file.",
-    )
+    @out_option("Write to this file.")
     @json_option
     @functools.wraps(function)
     def call(
@@ -269,30 +264,30 @@ def _write(
 @click.option(
     "--where",
     metavar="P",
-    type=Known("field"),
+    type=known("field"),
     help="Only rows that satisfy this predicate; all rows of the window are read for it.",
 )
 @click.option(
-    "--fields", metavar="A,B", type=Known("field"), help="Only these dimensions and attributes."
+    "--fields", metavar="A,B", type=known("field"), help="Only these dimensions and attributes."
 )
 @click.option(
     "--order-by",
     metavar="A,B",
-    type=Known("field"),
+    type=known("field"),
     help="Sort by these fields, such as 'amount desc,id'; all rows have to fit into memory.",
 )
-@click.option("--count", is_flag=True, help="Print only the number of rows.")
+@flag("--count", help="Print only the number of rows.")
 @click.option(
     "--removed-by",
     metavar="NAME",
-    type=Known("commit"),
+    type=known("commit"),
     help="Show the rows that this delete or update removed, with their old values.",
 )
 @click.option(
     "--values",
     metavar="FIELD=VALUE",
     multiple=True,
-    type=Known("field="),
+    type=known("field="),
     help="With --removed-by: only rows with this value.",
 )
 @member_option
@@ -371,7 +366,7 @@ def _ordered(reader: Any, order_by: str | None) -> Iterable[pa.RecordBatch]:
 @array_argument
 @click.argument("t1", metavar="T1", type=MOMENT)
 @click.argument("t2", metavar="T2", type=MOMENT)
-@click.option("--rows", is_flag=True, help="Show the rows that differ; needs TileDB.")
+@flag("--rows", help="Show the rows that differ; needs TileDB.")
 @member_option
 @access_options
 @row_options
@@ -417,7 +412,7 @@ def diff(
     "row",
     metavar="FIELD=VALUE",
     multiple=True,
-    type=Known("field="),
+    type=known("field="),
     help="A dimension value, or any value the row has or had; again for more fields.  [required]",
 )
 @member_option

@@ -190,14 +190,7 @@ def _lists(history: GroupHistory, window: EventFilter) -> Iterator[Event]:
                 text=text,
                 notes=notes,
                 size=file.size,
-                cells=None,
                 source=file.path,
-                offset=None,
-                also=(),
-                status="visible",
-                reason="in-window",
-                because=None,
-                written=None,
             )
         before = after
 

@@ -101,11 +101,7 @@ def _consolidated(data: bytes, where: str, key: bytes | None) -> Iterator[Region
             # A damaged tile must not hide the records around it.
             spans.append(span)
             continue
-        for part in parts:
-            path = f"{record}.tile.{part.path}"
-            spans.append(
-                FieldSpan(path, part.start + span.start, part.end + span.start, part.value)
-            )
+        spans += _moved(parts, f"{record}.tile.", span.start)
         kind: Kind = "upd" if uri.endswith(".upd") else "del"
         payloads += _payload(span.value, kind, where, key, f"payload of {record}")
     yield Region(title="file", data=data, spans=tuple(spans))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from chronotile.check.findings import count_text
 from chronotile.show.page import escaped, page, table
 
 if TYPE_CHECKING:
@@ -42,12 +43,9 @@ def certificate_lines(certificate: Mapping[str, Any]) -> Iterator[str]:
     if "cells_read" in certificate:  # not of a group itself
         files, found = len(certificate["files_read"]), certificate["matches_found"]
         cells, left = certificate["cells_read"], certificate["matches_left"]
-        what = f"{left:,} match{'es' * (left != 1)} left" if left else "no match left"
-        yield (
-            f"certificate: {cells:,} cell{'s' * (cells != 1)} in {files:,} "
-            f"file{'s' * (files != 1)} read: {what}"
-            + (f" (the erasure found {found:,})" if found else "")
-        )
+        what = f"{count_text(left, 'match', 'matches')} left" if left else "no match left"
+        read = f"{count_text(cells, 'cell')} in {count_text(files, 'file')} read: {what}"
+        yield f"certificate: {read}" + (f" (the erasure found {found:,})" if found else "")
     for place in certificate.get("still_named", ()):
         yield f"still there: {place['what']} {place['where']}: {place['why']}"
     for place in certificate.get("not_looked_at", ()):

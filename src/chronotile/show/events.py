@@ -43,21 +43,21 @@ class Event(NamedTuple):
     t2: int | None
     text: str
     """Its effect, in words."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """Remarks for its reader."""
-    size: int | None
-    cells: int | None
+    size: int | None = None
+    cells: int | None = None
     """Cells of a write; None if nobody asked, or it is not known."""
-    source: str
+    source: str = ""
     """The file that holds the object, relative to the array."""
-    offset: int | None
+    offset: int | None = None
     """The start of its tile in that file."""
-    also: tuple[str, ...]
+    also: tuple[str, ...] = ()
     """Other files that hold a copy."""
-    status: str
-    reason: str
-    because: str | None
-    written: int | None
+    status: str = "visible"
+    reason: str = "in-window"
+    because: str | None = None
+    written: int | None = None
     """When the storage says that its file was written, for files that hold older things."""
     operation: str | None = None
     """The id of the operation of this package that put it; None if another program did."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -104,16 +105,9 @@ class _ShortNames:
     """The names of arrays: below the folder that all share, with a link if there is one."""
 
     def __init__(self, arrays: Sequence[str], links: Mapping[str, str]) -> None:
-        # Names that sort first and last share what all share.
-        shared = len(arrays) and next(
-            (
-                at
-                for at, pair in enumerate(zip(min(arrays), max(arrays), strict=False))
-                if len({*pair}) > 1
-            ),
-            0,
-        )
-        self._shared, self._links = max(arrays, default="")[:shared].rpartition("/")[0] + "/", links
+        shared = commonprefix(arrays if len(arrays) > 1 else [])  # noqa: RUF071  (cut at a slash)
+        self._shared = f"{shared.rpartition('/')[0]}/"
+        self._links = links
 
     def short(self, array: str) -> str:
         """Name an array."""

@@ -126,20 +126,14 @@ class OperationWords:
             t1=at,
             t2=at,
             text=self.words(record),
-            notes=(),
-            size=None,
-            cells=None,
             source=f"operation {id_}{files}",
-            offset=None,
-            also=(),
             status=state,
             reason=state,
             because=because,
-            written=None,
             operation=id_,
         )
 
-    def words(self, record: Mapping[str, Any]) -> str:
+    def words(self, record: Mapping[str, Any], *, author: bool = True) -> str:
         """Tell what an operation did, how much of it, who asked for it, and why."""
         rows = _mapping(record["rows"])
         fragments = [path for path in record["put"] if path.startswith(f"{FRAGMENTS}/")]
@@ -153,7 +147,7 @@ class OperationWords:
         if record["removed"] and record["command"] != "undo":
             parts.append(gone_words(record, count_text(len(record["removed"]), "file")))
         text = self._deed(record) + (f": {', '.join(parts)}" if parts else "")
-        who = _who(record)
+        who = _who(record if author else {**record, "author": None})
         return f"{text}; {who}" if who else text
 
     def phrase(self, id_: str) -> str:

@@ -26,7 +26,7 @@ from chronotile.show.error_messages import unless_closed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from chronotile.show.styled import Text as Text
     from chronotile.show.styled import plain_table as plain_table
@@ -52,10 +52,15 @@ if not TYPE_CHECKING:
     Text, plain_table = _later("Text"), _later("plain_table")
 
 
-def _may_be_terminal(stream: TextIO) -> bool:
-    """Return True if a stream is a terminal, or the environment says to take it for one."""
+def _terminal(stream: TextIO) -> Console | None:
+    """Give a console on a terminal, or what the environment says to take for one, else None."""
     forced = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE")
-    return bool(forced) or stream.isatty()
+    if not (forced or stream.isatty()):
+        return None  # most output is for a pipe: it does without Rich
+    from rich.console import Console
+
+    console = Console(file=stream)
+    return console if console.is_terminal else None
 
 
 class Result(Protocol):
@@ -72,13 +77,14 @@ class Answer(NamedTuple):
     """The result of a command that needs no class of its own."""
 
     json: Any
+    """The document, or a function that makes it."""
     text: Iterable[RenderableType]
     status: int = 0
     """The exit status."""
 
     def to_json(self) -> Any:
         """Give the document."""
-        return self.json
+        return self.json() if callable(self.json) else self.json
 
     def to_text(self) -> Iterable[RenderableType]:
         """Give the parts of the text."""
@@ -106,13 +112,9 @@ class Streamed(Protocol):
 def emit(report: Result | Streamed, *, as_json: bool) -> None:
     """Write a report to standard output.
 
-    >>> from chronotile.show.styled import Text
-    >>> class Answer:
-    ...     def to_json(self): return {"answer": 42}
-    ...     def to_text(self): yield Text("42")
-    >>> emit(Answer(), as_json=False)
+    >>> emit(Answer({"answer": 42}, ["42"]), as_json=False)
     42
-    >>> emit(Answer(), as_json=True)
+    >>> emit(Answer({"answer": 42}, ["42"]), as_json=True)
     {
       "answer": 42
     }
@@ -140,19 +142,15 @@ def _emit(report: Result | Streamed, *, as_json: bool) -> None:
 
 def _stream(report: Streamed) -> None:
     """Write lines: through a pager on a terminal, else many at once, or each as it comes."""
-    is_terminal, colour, width = False, False, None
-    if _may_be_terminal(sys.stdout):
-        from rich.console import Console
-
-        console = Console(file=sys.stdout)
-        is_terminal, width = console.is_terminal, console.width if console.is_terminal else None
-        colour = is_terminal and console.color_system is not None and not console.no_color
+    console = _terminal(sys.stdout)
+    width = None if console is None else console.width
+    colour = bool(console and console.color_system and not console.no_color)
     lines = report.lines(width=width, colour=colour)
     if report.is_live:
         for line in lines:
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
-    elif is_terminal and sys.stdin.isatty():
+    elif console is not None and sys.stdin.isatty():
         # Less leaves at once if all fits the screen, passes colours on, and clears nothing.
         os.environ.setdefault("LESS", "FRX")
         click.echo_via_pager((f"{line}\n" for line in lines), color=colour)
@@ -210,13 +208,8 @@ def progress(words: str, total: int | None = None) -> Iterator[Callable[..., Non
     >>> with progress("counting") as step:
     ...     step()
     """
-    if not _may_be_terminal(sys.stderr):
-        yield lambda _=None: None
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = _terminal(sys.stderr)
+    if console is None:
         yield lambda _=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

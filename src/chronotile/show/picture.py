@@ -103,7 +103,6 @@ class CommitList(NamedTuple):
 class Link(NamedTuple):
     """A `.vac` says that one fragment replaces another."""
 
-    path: str
     old: str
     new: str
 
@@ -201,7 +200,7 @@ def make_picture(
     changes |= {line["visible_until"] + 1 for line in lines if line["visible_until"] is not None}
     moments = tuple(sorted(changes))
     holds = {row["name"]: row for row in facts}
-    why = {line["name"]: _why(line, story.facts.operations) for line in lines}
+    why = {line["name"]: _why(line, story.operations) for line in lines}
     return Picture(
         array=history.array,
         moments=moments,
@@ -212,9 +211,7 @@ def make_picture(
         marks=tuple(_mark(commit, bisect_left(moments, commit.t2)) for commit in commits),
         spans=tuple(_spans(history.table)),
         links=tuple(
-            Link(vacuum.path, old, vacuum.name.text)
-            for vacuum in history.vacuums
-            for old in vacuum.targets
+            Link(old, vacuum.name.text) for vacuum in history.vacuums for old in vacuum.targets
         ),
         counts=None,
         fragments=len(lines),
@@ -231,7 +228,7 @@ def _changes(story: Story) -> Iterable[Mark]:
         if event.t2 is not None:
             kind = words[event.kind]
             yield Mark(event.name, kind, event.t2, NEVER_SEEN, event.text, event.notes)
-    for event in story.facts.operations.events():
+    for event in story.operations.events():
         notes = (f"undone by {event.because}",) if event.because else ()
         yield Mark(event.name, "operation", event.t2 or 0, NEVER_SEEN, event.text, notes)
 

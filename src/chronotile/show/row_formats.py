@@ -101,21 +101,18 @@ def _write_csv(
     import csv
     import io
 
-    count = 0
-    for number, batch in enumerate(_at_least_one(schema, batches)):
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        if number == 0:
-            lines.writerow(map(_shown(escaped), schema.names))
+    shown: Callable[[str], str] = printable if escaped else str
+    text, count = io.TextIOWrapper(out, "utf-8", newline=""), 0
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(map(shown, schema.names))
+    for batch in batches:
         for row in plain_rows(batch):
-            lines.writerow("" if v is None else _shown(escaped)(_text(v)) for v in row.values())
-        out.write(text.getvalue().encode())
+            lines.writerow("" if value is None else shown(_text(value)) for value in row.values())
+        text.flush()
         count += len(batch)
+    text.flush()
+    text.detach()  # the caller closes it
     return count
-
-
-def _shown(escaped: bool) -> Callable[[str], str]:
-    return printable if escaped else str
 
 
 def _write_jsonl(
@@ -157,14 +154,3 @@ def _write_arrow(
             file.write_batch(batch)
             count += len(batch)
     return count
-
-
-def _at_least_one(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    empty = True
-    for batch in batches:
-        empty = False
-        yield batch
-    if empty:
-        yield from pa.Table.from_batches([], schema).to_batches() or [
-            pa.RecordBatch.from_pylist([], schema)
-        ]

@@ -2,7 +2,7 @@
 
 In: a view, and facts that the caller reads. Out: `Event` after `Event`, the newest first. Makes
 each event when a caller asks for it, a batch at a time: the first screen of a long history is
-there at once. What only some events need is read then too, by the functions in `StoryFacts`: a
+there at once. What only some events need is read then too, by the functions of a `Story`: a
 caller that prints may wait for the storage. Decides nothing: `explanation` did.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -70,21 +70,17 @@ class EventFilter:
         return (event.t2 or 0) >= self.since and (event.t1 or 0) <= last
 
 
-def _no_metadata(_paths: list[str]) -> dict[str, bytes]:
-    return {}
+@dataclass(frozen=True, eq=False)
+class Story:
+    """The events of one array.
 
-
-def _no_notes(_commit: Delete) -> tuple[str, ...]:
-    return ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoryFacts:
-    """Facts beside the log that words tell.
-
-    The caller has read the mappings; the functions read the storage when an event needs it.
+    Facts beside the log: the caller has read the mappings; the functions read the storage when an
+    event needs it.
     """
 
+    view: View
+    """The array as an open sees it, by which an event is called visible."""
+    _: KW_ONLY
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Path of a file, or of a fragment's folder -> bytes."""
     written: Mapping[str, int] = field(default_factory=dict)
@@ -93,24 +89,12 @@ class StoryFacts:
     """Name of a fragment -> its cells."""
     operations: OperationWords = field(default_factory=OperationWords)
     """Operations of this package."""
-    read_metadata: Callable[[list[str]], Mapping[str, bytes]] = _no_metadata
+    read_metadata: Callable[[list[str]], Mapping[str, bytes]] = lambda _: {}
     """Gives the opened content of files of array metadata."""
     read_applied: Callable[[], Mapping[str, int]] = dict
     """Gives delete -> how many of the visible fragments in its reach have applied it."""
-    read_notes: Callable[[Delete], tuple[str, ...]] = _no_notes
+    read_notes: Callable[[Delete], tuple[str, ...]] = lambda _: ()
     """Gives notes on a delete that names a field which older fragments lack."""
-
-
-class Story:
-    """The events of one array.
-
-    Args:
-        view: The array as an open sees it, by which an event is called visible.
-        facts: Facts beside the log.
-    """
-
-    def __init__(self, view: View, facts: StoryFacts | None = None) -> None:
-        self.view, self.facts = view, facts or StoryFacts()
 
     @cached_property
     def _explained(self) -> Explanations:
@@ -228,7 +212,7 @@ class Story:
         """Give one event for each operation, but for deletes and updates that are there."""
         if not window.kinds.issuperset(EVENTS):
             return []
-        known = self.facts.operations
+        known = self.operations
         others = self._explained.others
         there = {item.name for item in others if item.kind in ("delete", "update")}
         single = {id_ for name, id_ in known.single.items() if name in there}
@@ -237,8 +221,8 @@ class Story:
 
     def signed(self, event: Event) -> Event:
         """Add to a delete or update who asked for it, and why."""
-        id_ = self.facts.operations.single.get(event.name)
-        who = "" if id_ is None else self.facts.operations.who(id_)
+        id_ = self.operations.single.get(event.name)
+        who = "" if id_ is None else self.operations.who(id_)
         return event._replace(text=f"{event.text}; {who}") if who else event
 
     def identities(self, window: EventFilter) -> Iterator[tuple[str, str]]:
@@ -273,18 +257,18 @@ class Story:
         """Put the keys and values in files of array metadata into words."""
         paths = [item.path for item in items if item.kind == "meta" and is_name(item.name)]
         words = {}
-        for path, payload in self.facts.read_metadata(paths).items() if paths else ():
+        for path, payload in self.read_metadata(paths).items() if paths else ():
             with suppress(ChronotileError):  # `check` says what is wrong with it
                 words[path] = metadata_words(payload, path)
         return words
 
     def _event(self, kind: str, item: Explanation, content: Mapping[str, str]) -> Event:
-        sizes = self.facts.sizes
+        sizes = self.sizes
         size, offset, cells = sizes.get(item.path), None, None
         also: tuple[str, ...] = ()
         if kind == "write":
             size = sizes.get(f"{FRAGMENTS}/{item.name}", sizes.get(item.name)) if sizes else None
-            cells = self.facts.cells.get(item.name)
+            cells = self.cells.get(item.name)
         if item.row is not None:
             table = self.view.history.table
             if self._may_have_copies[item.row]:
@@ -297,8 +281,8 @@ class Story:
         if item.row is None and item.path in self._problems:
             notes = (*notes, f"damaged: {self._problems[item.path]}")
         written = None
-        if self.facts.written and (kind in _DATED or (kind == "write" and item.t1 != item.t2)):
-            written = self.facts.written.get(item.path)
+        if self.written and (kind in _DATED or (kind == "write" and item.t1 != item.t2)):
+            written = self.written.get(item.path)
         put = name_in(item.path) if kind == "vacuum" else item.name
         return Event(
             name=item.name,
@@ -316,7 +300,7 @@ class Story:
             reason=item.reason,
             because=item.because,
             written=written,
-            operation=self.facts.operations.of_name.get(put),
+            operation=self.operations.of_name.get(put),
         )
 
     def _words(
@@ -329,7 +313,7 @@ class Story:
             case "delete":
                 commit = self._commit(Delete, item)
                 text, notes = delete_words(commit)
-                return text + self._applied(commit), (*self.facts.read_notes(commit), *notes)
+                return text + self._applied(commit), (*self.read_notes(commit), *notes)
             case "update":
                 return update_words(self._commit(Update, item))
             case "consolidated":
@@ -361,7 +345,7 @@ class Story:
 
     def _applied(self, commit: Delete) -> str:
         """Count the visible fragments in its reach that have applied a delete, if any has."""
-        count = self.facts.read_applied().get(commit.name, 0)
+        count = self.read_applied().get(commit.name, 0)
         if not count or commit.is_stand_in:
             return ""
         reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)
@@ -400,7 +384,7 @@ class Story:
             return "lists fragments that were replaced"
         names, of_array = self._replaced[source], source.startswith(META)
         what = count_text(len(names), "metadata file" if of_array else "fragment")
-        if name_in(source) in self.facts.operations.of_name:
+        if name_in(source) in self.operations.of_name:
             return f"hid {what}"
         was, them = ("was", "it") if len(names) == 1 else ("were", "them")
         lists, own = f"lists {what} that {was} replaced", name_in(source).removesuffix(".vac")

@@ -94,6 +94,13 @@ def to_png(array: str, rows: Sequence[Mapping[str, Any]]) -> bytes:
     return bytes(vl_convert().svg_to_png(to_svg(array, rows), scale=2))
 
 
+def draw(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line], form: str) -> bytes:
+    """Draw the treemap as `.html`, `.svg` or `.png`."""
+    if form == ".html":
+        return to_html(array, rows, lines).encode()
+    return to_png(array, rows) if form == ".png" else to_svg(array, rows).encode()
+
+
 def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]) -> str:
     """Draw the treemap as a page that works offline."""
     cells = (

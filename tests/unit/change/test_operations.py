@@ -227,7 +227,7 @@ def test_the_command_lists_an_array_a_group_or_a_folder(
     (of_array,) = listed(alone.uri)
     assert listed(alone.uri, of_array["id"][:4])["message"] == "why not"
     assert main(["operations", str(root)]) == 0
-    assert f'"why not"; 1 file put; {alone.uri}' in capsys.readouterr().out
+    assert f'"why not"; {alone.uri}' in capsys.readouterr().out
     (row,) = ct.open(alone.uri).operations().to_pylist()
     assert (row["id"], row["state"]) == (of_array["id"], "done")
 

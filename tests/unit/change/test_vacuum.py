@@ -10,7 +10,7 @@ from support.engine_arrays import EngineArray
 
 from chronotile import consolidate, open_log, vacuum
 from chronotile.array import Array
-from chronotile.cli.change import ChangeReport
+from chronotile.cli.change import change_answer
 from chronotile.errors import ChangedError
 from chronotile.show.output import emit
 from chronotile.storage.store import open_store
@@ -58,7 +58,7 @@ def test_a_dry_run_lists_every_file_and_removes_none(
     assert listed == files
     assert {step.path for step in done.steps if step.op == "remove"} >= files
     assert all(step.size is not None and step.reason for step in planned.steps)
-    emit(ChangeReport(report=planned, verbose=True), as_json=False)
+    emit(change_answer(planned, verbose=True), as_json=False)
     text = capsys.readouterr().out
     assert all(path in text for path in listed)
 

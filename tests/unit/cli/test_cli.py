@@ -435,17 +435,6 @@ def test_an_error_is_one_line_and_a_status(
         assert part is None or part in line, "the same words in both forms"
 
 
-def test_a_command_that_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(cli._ALL, "later", cli.Lazy("no_such_module:later", "Not yet."))
-    assert run(capsys, "later")[0] == 2
-    monkeypatch.setitem(cli._ALL, "later", cli.Lazy("log:no_such_function", "Not yet."))
-    status, _, err = run(capsys, "later")
-    assert (status, "not installed" in err) == (2, True)
-    assert run(capsys, "--help")[0] == 0
-
-
 def test_an_error_that_nobody_expected(
     sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

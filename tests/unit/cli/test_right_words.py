@@ -398,7 +398,7 @@ def test_a_terminal_is_asked_about_an_odd_time(array: Path, moment: str, words: 
         assert ended == status
         assert words in shown
         assert "Go on all the same? [y/N]" in shown
-        assert ("nothing was written" in shown) == bool(status)
+        assert ("nothing was changed" in shown) == bool(status)
         assert "Traceback" not in shown
         assert len(ct.open_log(array).view(0, 2**64 - 1).deletes) == deletes
 

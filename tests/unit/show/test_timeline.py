@@ -187,7 +187,6 @@ def nasty(picture: Picture) -> Picture:
         bars=tuple(bar._replace(why=NASTY, holds=NASTY) for bar in picture.bars),
         marks=tuple(mark._replace(text=NASTY, notes=(NASTY, NASTY)) for mark in picture.marks),
         spans=tuple(span._replace(path=NASTY) for span in picture.spans),
-        links=tuple(link._replace(path=NASTY) for link in picture.links),
     )
 
 
