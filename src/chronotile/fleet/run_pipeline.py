@@ -130,7 +130,7 @@ def run(
         # A run that died after its last commit has not told of it.
         told = {} if changed else output.last_run()
         told_of = dict(told.get("versions", ()))
-        totals = totals_in(told["totals"]) if told_of == versions else None
+        totals = totals_in(told.get("totals") or "{}") if told_of == versions else None
         summary = Summary(
             out=job.out,
             run=run_.name,
