@@ -73,6 +73,7 @@ unit: install ## Run the tests
 
 bench-spark: install ## Time the pipeline against the engine on 2,000 arrays (8 GB of disk, 10 minutes)
 	@$(RUN) bench.bench_spark
+	@$(RUN) bench.bench_spark --commits 20
 	@$(RUN) bench.bench_stream
 	@$(RUN) bench.bench_fleet_plan
 	@$(RUN) bench.bench_large

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, groupby
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -58,7 +58,7 @@ LAST = (1 << 63) - 1
 
 
 Piece: TypeAlias = "list[dict[str, Any]] | pa.Table"
-"""Some rows of a table, one by one or in columns."""
+"""Some rows of a table, one by one or in columns; those that it lacks are null."""
 
 
 def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
@@ -70,13 +70,25 @@ def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
     [{'array': 'a', 't1': 5}, {'array': 'b', 't1': 7}]
     """
     tables = [schema.empty_table()]
-    for is_table, alike in groupby(pieces, lambda piece: isinstance(piece, pa.Table)):
-        if is_table:
-            tables += alike
+    for own, alike in groupby(
+        pieces, lambda one: one.schema if isinstance(one, pa.Table) else None
+    ):
+        if own is not None:
+            tables.append(_whole(schema, pa.concat_tables(alike)))
         # A column takes its time even without a row.
         elif rows := [*chain.from_iterable(alike)]:
             tables.append(pa.Table.from_pylist(rows, schema=schema))
     return pa.concat_tables(tables)
+
+
+def _whole(schema: pa.Schema, table: pa.Table) -> pa.Table:
+    """Give some columns of a table as all of its columns, in order; those that lack are null."""
+    there, count = frozenset(table.column_names), len(table)
+    columns = [
+        _bigints(table[one.name]) if one.name in there else pa.nulls(count, one.type)
+        for one in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -301,17 +313,12 @@ class ArrayTables:
             found = find_problems(log.history, log.rules, store, deep=deep)
         return CappedFindings(log.array, found, self.max_findings)
 
-    def _in_window(self, name: str, table: pa.Table) -> pa.Table:
-        """Give the rows that touch the window, with the columns of a table of `TABLES`."""
+    def _in_window(self, table: pa.Table) -> pa.Table:
+        """Give the rows that touch the window, with the array."""
         if self.start > 0 or self.end < MAX_TIMESTAMP:
             t1, t2 = table["t1"].to_numpy(), table["t2"].to_numpy()
             table = table.filter(pa.array(overlaps(t1, t2, self.start, self.end)))
-        there, count = frozenset(table.column_names), len(table)
-        columns = [
-            _bigints(table[one.name]) if one.name in there else pa.nulls(count, one.type)
-            for one in list(TABLES[name])[1:]
-        ]
-        return pa.table([pa.repeat(self.log.array, count), *columns], schema=TABLES[name])
+        return table.append_column("array", pa.repeat(self.log.array, len(table)))
 
     def _arrays(self) -> list[Piece]:
         history = self.log.history
@@ -356,7 +363,7 @@ class ArrayTables:
     def _commits(self) -> Iterator[Piece]:
         table = self.log.history.table
         for first in range(0, len(table), BATCH_ROWS):
-            yield self._in_window("commits", commit_rows(table, first, first + BATCH_ROWS))
+            yield self._in_window(commit_rows(table, first, first + BATCH_ROWS))
 
     def _conditions(self) -> list[Piece]:
         commits = [commit for commit, _ in tile_commits(self.log.rules, MAX_TIMESTAMP)]
@@ -373,7 +380,7 @@ class ArrayTables:
         if self.cells:
             facts = self.log.fragments()
             batches = (_with_facts(lines, facts) for lines in batches)
-        return map(partial(self._in_window, "fragments"), batches)
+        return map(self._in_window, batches)
 
     def _usage(self) -> list[Piece]:
         usage = self.log.usage()

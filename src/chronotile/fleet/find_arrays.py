@@ -105,7 +105,8 @@ def find_arrays(
     ('memory://doc-find/g/b',)
     """
     wanted = (roots,) if isinstance(roots, str | os.PathLike) else tuple(roots)
-    search = _FolderSearch(partial(_visit, follow=follow, key=key, flat=flat), known, most)
+    visit = partial(_visit, known=known, follow=follow, key=key, flat=flat)
+    search = _FolderSearch(visit, known, most)
     stores: list[Store] = []
     for root in wanted:
         place = os.fspath(root)
@@ -180,7 +181,7 @@ class _FolderSearch:
             if not missing or store.uri not in self._members:
                 self.problems[store.uri] = Unlisted(store.uri, found.problem, missing)
             return []
-        self._arrays |= {store.uri} if found.is_array else set()
+        self._arrays |= {store.uri} if found.is_array else {*found.known}
         self._groups |= {store.uri} if found.is_group else set()
         self._wide |= {found.wide} if found.wide else set()
         self.problems |= {problem.uri: problem for problem in found.problems}
@@ -198,6 +199,8 @@ class _Visited(NamedTuple):
     """The arrays and folders that a visit to one folder found."""
 
     is_array: bool = False
+    known: tuple[str, ...] = ()
+    """Folders that are known to be arrays."""
     folders: tuple[Store, ...] = ()
     members: tuple[Store, ...] = ()
     problems: tuple[Unlisted, ...] = ()
@@ -205,13 +208,16 @@ class _Visited(NamedTuple):
     wide: Neighbours | None = None
 
 
-def _visit(store: Store, *, follow: bool, key: bytes | None, flat: bool) -> _Visited:
+def _visit(
+    store: Store, *, known: Container[str], follow: bool, key: bytes | None, flat: bool
+) -> _Visited:
     folder = store.list_dir()
     if is_array(folder):
         return _Visited(is_array=True)
     names = [name for name in folder.folders if name not in OF_GROUPS]
     wide = neighbours(store, names) if flat else None
-    below = [] if wide else [store.child(name) for name in names]
+    uris = {} if wide else {name: store.uri_of(name) for name in names}
+    below = [store.child(name) for name, uri in uris.items() if uri not in known]
     problems = [
         Unlisted(store.uri_of(stranger.path), f"{stranger.what}: arrays below it were not searched")
         for stranger in folder.strangers
@@ -224,8 +230,14 @@ def _visit(store: Store, *, follow: bool, key: bytes | None, flat: bool) -> _Vis
         except ChronotileError as error:
             words = f"its members cannot be told: {error.problem}"
             problems.append(Unlisted(store.uri, words))
-    group = is_group(folder)
-    return _Visited(False, tuple(below), tuple(members), tuple(problems), group, wide)
+    return _Visited(
+        known=tuple(uri for uri in uris.values() if uri in known),
+        folders=tuple(below),
+        members=tuple(members),
+        problems=tuple(problems),
+        is_group=is_group(folder),
+        wide=wide,
+    )
 
 
 def _members(store: Store, key: bytes | None) -> Iterator[Store]:

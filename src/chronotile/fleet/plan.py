@@ -122,6 +122,7 @@ def plan_fleet(
     before: int | None,
     progress: Callable[[int, int], None],
     *,
+    known: Container[str] = (),
     follow: bool = False,
 ) -> FleetPlan:
     """Find the arrays of a fleet, and divide them.
@@ -132,6 +133,7 @@ def plan_fleet(
         run: The run, for files of the plan.
         before: The buckets of the last run, if this one uses its tables.
         progress: Called now and then with (tasks done, all tasks).
+        known: Folders that are known to be arrays, and are not listed again.
         follow: Go to members of groups outside of the roots too, if the driver alone can search.
             Tasks, each with folders of its own, would find one member several times.
 
@@ -141,7 +143,7 @@ def plan_fleet(
     """
     if spark is not None and options.inventory is not None:
         return _plan_by_inventory(spark, options, run, before)
-    fleet = find_fleet(options, most=None if spark is None else IN_DRIVER)
+    fleet = find_fleet(options, known=known, most=None if spark is None else IN_DRIVER)
     wide = sum(len(one.names) for one in fleet.wide)
     if spark is not None and (fleet.left or wide > IN_DRIVER):
         return _plan_by_tasks(spark, fleet, options, run, before, progress)

@@ -38,7 +38,7 @@ from chronotile.fleet.maintenance import (
     run_maintenance,
     stops_of,
 )
-from chronotile.fleet.plan import FleetPlan, plan_fleet, results_of
+from chronotile.fleet.plan import IN_DRIVER, FleetPlan, plan_fleet, results_of
 from chronotile.fleet.read_bucket import (
     UNREAD_MAX,
     BucketWriter,
@@ -47,6 +47,7 @@ from chronotile.fleet.read_bucket import (
     older_bucket,
     run_task,
     sum_of,
+    unchanged_here,
     unlisted_words,
 )
 from chronotile.fleet.read_share import folder_findings
@@ -57,6 +58,7 @@ from chronotile.fleet.run_summary import (
     UnreadArrays,
     check_limit,
     read_limit,
+    totals_in,
     totals_of,
 )
 from chronotile.fleet.shares import NO_BUCKET, Share, bucket_of
@@ -125,10 +127,14 @@ def run(
         done, versions = pipeline.read()
         inventory = pipeline.plan.inventory
         changed = {name: n for name, n in versions.items() if n != snapshot.versions[name]}
+        # A run that died after its last commit has not told of it.
+        told = {} if changed else output.last_run()
+        told_of = dict(told.get("versions", ()))
+        totals = totals_in(told.get("totals") or "{}") if told_of == versions else None
         summary = Summary(
             out=job.out,
             run=run_.name,
-            totals=totals_of(output.rows),
+            totals=totals or totals_of(output.rows),
             read=done.read,
             unchanged=done.unchanged,
             unreadable=done.unread_count,
@@ -138,9 +144,7 @@ def run(
             inventory_age_s=inventory.age_s if inventory else None,
             versions=changed,
         )
-        # A run that died after its last commit has not told of it.
-        told = () if changed else output.last_run().get("versions", ())
-        if dict(told).get(LAST) != versions[LAST]:
+        if told_of.get(LAST) != versions[LAST]:
             if not changed:
                 run_.check_not_overtaken()
             run_.tell(summary, versions)
@@ -175,6 +179,8 @@ class _PipelineRun:
         self._progress = progress
         self._killers: list[UnreadArrays] = []
         """Arrays that kill every process that reads them."""
+        self._seen: dict[str, bool] = {}
+        """Array that the store knows -> whether the driver has seen that it has not changed."""
         self.plan = FleetPlan(0, (), 0, ())
 
     @property
@@ -194,18 +200,23 @@ class _PipelineRun:
         look(0, 0)
         # Members of groups outside of the roots are read, and never changed.
         follow = self._job.policy is None
+        if self._job.since_last and not self._snapshot.is_torn:
+            self._seen = unchanged_here(self._run.output, self._job.options, IN_DRIVER)
         self.plan = plan_fleet(
             self._spark,
             self._job.options,
             self._run,
             self._snapshot.buckets,
             look,
+            known=frozenset(array for array, is_same in self._seen.items() if is_same),
             follow=follow,
         )
         versions = dict(self._snapshot.versions)
-        done, files = Done(), self._folders()
+        same = self._same_buckets()
+        done = Done(unchanged=sum(one.count for one in self.plan.shares if one.bucket in same))
+        files = self._folders()
         replaced = frozenset({NO_BUCKET} if files or NO_BUCKET in self._snapshot.filled else ())
-        for tasks in self._waves():
+        for tasks in self._waves(same):
             wave = _Wave(
                 run=self._run,
                 buckets=self.plan.buckets,
@@ -224,6 +235,27 @@ class _PipelineRun:
             files, replaced = (), frozenset()
         return done, versions
 
+    def _same_buckets(self) -> frozenset[int]:
+        """Give the buckets that need no task: the driver has seen all of their arrays unchanged."""
+        plan = self.plan
+        if self._is_whole or plan.problems:
+            return frozenset()
+        files = self._snapshot.files["members"]
+        groups = {
+            *(file.bucket for file in files),
+            *(bucket_of(g, plan.buckets) for g in plan.groups),
+        }
+        known: dict[int, dict[str, bool]] = {}
+        for array, is_same in self._seen.items():
+            known.setdefault(bucket_of(array, plan.buckets), {})[array] = is_same
+        return frozenset(
+            share.bucket
+            for share in plan.shares
+            if share.bucket not in groups
+            and share.count == len(own := known.get(share.bucket, {}))
+            and all(own.get(place.uri) for place in share.places(self._run))
+        )
+
     def _folders(self) -> tuple[DataFile, ...]:
         """Write the findings on folders that could not be listed, or those of the check."""
         checked = self._job.checked
@@ -235,11 +267,11 @@ class _PipelineRun:
         writer.add("findings", findings)
         return writer.close()
 
-    def _waves(self) -> Iterator[list[Task]]:
+    def _waves(self, same: frozenset[int]) -> Iterator[list[Task]]:
         """Divide the tasks of the run; a fleet that is divided in another way is one wave."""
         wave: list[Task] = []
         arrays = 0
-        for task in self._tasks():
+        for task in self._tasks(same):
             if wave and arrays + task.size > ARRAYS_IN_WAVE and not self._is_whole:
                 yield wave
                 wave, arrays = [], 0
@@ -247,7 +279,7 @@ class _PipelineRun:
             arrays += task.size
         yield wave
 
-    def _tasks(self) -> Iterator[Task]:
+    def _tasks(self, same: frozenset[int]) -> Iterator[Task]:
         job, plan, output = self._job, self.plan, self._run.output
         inventory = plan.inventory
         shares = {share.bucket: share for share in plan.shares}
@@ -260,7 +292,7 @@ class _PipelineRun:
             # Arrays that only the last run knows can be in any bucket.
             every = frozenset(range(plan.buckets))
             buckets |= every if self._is_whole else every & self._snapshot.filled
-        for bucket in sorted(buckets):
+        for bucket in sorted(buckets - same):
             yield Task(
                 share=shares.get(bucket, Share(bucket=bucket)),
                 options=job.options,

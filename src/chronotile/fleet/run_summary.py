@@ -12,6 +12,7 @@ age of `chronotile_run_end_timestamp_seconds`.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -56,6 +57,19 @@ class Totals:
     """(severity, code, how many), the most frequent first."""
     worst: tuple[tuple[int, str], ...] = ()
     """(requests of an engine's open, array), the most first."""
+
+
+def totals_in(text: str) -> Totals | None:
+    """Read totals as `run_history` has them; None if another version wrote them.
+
+    >>> totals_in(json.dumps(asdict(Totals(arrays=2, worst=((7, "a"),)))))  # doctest: +ELLIPSIS
+    Totals(arrays=2, ..., findings=(), worst=((7, 'a'),))
+    """
+    row = json.loads(text)
+    if row.keys() != Totals.__dataclass_fields__.keys():
+        return None
+    lists = {name: tuple(map(tuple, row[name])) for name in ("findings", "worst")}
+    return Totals(**{**row, **lists})
 
 
 _SUMMED = (

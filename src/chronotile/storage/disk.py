@@ -121,14 +121,17 @@ class Disk(Backend):
 
     def change_time(self, path: str) -> int | None:
         """Give the time of a folder's last change; None while the next may get the same time."""
-        try:
-            folder = self.open_folder(path)
-        except MissingObjectError:
-            return None
-        try:
+        if "/" not in path:
+            # One question is enough, and follows no link below the root either.
+            with suppress(OSError):
+                where = self._place.join(path)
+                found = os.stat(where, follow_symlinks=not path)  # noqa: PTH116 - as all here
+                if stat.S_ISDIR(found.st_mode):
+                    return _if_past(found.st_mtime_ns)
+        # The way from the root says what is wrong.
+        with suppress(MissingObjectError), self._in(path) as folder:
             return _if_past(os.fstat(folder).st_mtime_ns)
-        finally:
-            os.close(folder)
+        return None
 
     def newest_ms(self, path: str) -> int | None:
         """Give the last change of a folder and of all below it, which no program can set back."""
@@ -227,18 +230,22 @@ class Disk(Backend):
                 where = self._place.uri_of(path)
                 raise StrangerError(where, f"expected a file, found {LINK}") from None
             try:
-                status = os.fstat(file)
-                if not stat.S_ISREG(status.st_mode):
-                    where, kind = self._place.uri_of(path), kind_of(status.st_mode)
-                    raise StrangerError(where, f"expected a file, found {kind}")
-                yield file, status
+                yield file, self._plain_file(path, os.fstat(file))
             finally:
                 os.close(file)
 
+    def _plain_file(self, path: str, status: os.stat_result) -> os.stat_result:
+        if not stat.S_ISREG(status.st_mode):
+            where, kind = self._place.uri_of(path), kind_of(status.st_mode)
+            raise StrangerError(where, f"expected a file, found {kind}")
+        return status
+
     def head(self, path: str) -> Entry:
         """Give size and time of one file."""
-        with self._file(path) as (_, status):
-            return _entry(path, status)
+        parent, _, name = path.rpartition("/")
+        with self._in(parent, path) as folder:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return _entry(path, self._plain_file(path, status))
 
     def view(self, path: str, limit: int) -> bytes | memoryview:
         """Read one file; all cores read a large one, into memory of large pages."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -90,6 +92,31 @@ def test_an_unchanged_run_commits_nothing(root: Path, tmp_path: Path) -> None:
     assert (told.unchanged, dict(told.versions)) == (6, {})
     assert before == {name: (version(out / name), files(out / name)) for name in before}
     assert sorted(out.rglob("*.parquet")) == stored
+
+
+@pytest.mark.parametrize("most", [0, 4096])
+def test_a_small_fleet_on_a_disk_needs_no_task_to_be_seen_unchanged(
+    maker: FleetMaker, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Whatever happens to an array then is seen, by the driver and by tasks alike."""
+    out = tmp_path / "out"
+    for path in (root, *root.rglob("*")):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    publish(root, out)
+    with monkeypatch.context() as patched:
+        patched.setattr("chronotile.fleet.run_pipeline.run_task", None)
+        told = publish(root, out)
+    assert (told.unchanged, told.totals.arrays, dict(told.versions)) == (6, 6, {})
+    monkeypatch.setattr("chronotile.fleet.run_pipeline.IN_DRIVER", most)
+    maker.commit(root / "a-1", 7, uuid="1" * 32)
+    shutil.rmtree(root / "a-2")
+    (root / "a-3").rename(root / "moved")
+    (root / "a-3").mkdir()
+    (root / "moved").rename(root / "a-3" / "inner")
+    maker.array(root / "a-9", 5, seed=9)
+    told = publish(root, out)
+    assert (told.read, told.unchanged, told.totals.arrays) == (3, 3, 6)
+    assert by_polars(out) == commits_of(root)
 
 
 def test_an_optimize_of_others_is_respected(maker: FleetMaker, root: Path, tmp_path: Path) -> None:

@@ -40,10 +40,10 @@ def test_members_elsewhere_and_a_refused_list(
     options = Options(roots=(f"{bucket}/lake",), storage=tuple(sorted(proxy.options.items())))
     run = Run(output=open_output(str(tmp_path / "out"), {}), name="1-a")
 
-    def plan(**more: bool) -> tuple[FleetPlan, list[ListedArray]]:
+    def plan(*, follow: bool = False) -> tuple[FleetPlan, list[ListedArray]]:
         proxy.seen.clear()
         spark: Any = None  # so small a fleet is planned by the driver alone
-        made = plan_fleet(spark, options, run, None, lambda *_: None, **more)
+        made = plan_fleet(spark, options, run, None, lambda *_: None, follow=follow)
         return made, sorted(place for share in made.shares for place in share.places(run))
 
     def lists() -> int:
