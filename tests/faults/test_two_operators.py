@@ -1,11 +1,11 @@
 """Two operators change one place at the same moment: one of them is refused, or both are right.
 
-The place is an array, on a disk or in a bucket, or a group. Two real processes run one command each.
-The first is held before a change of a file, from the record that says what it is about to do to the
-one that says that it is done, while the other one runs whole; or both begin at once. Then the rows at every window are those
-of the one and then the other, run one after the other on a copy; or those of the one that was not
-refused. A refusal is one message, `check` finds no error, and undo leads back to the rows of the
-beginning.
+The place is an array, on a disk or in a bucket, or a group. Two real processes run one command
+each. The first is held before a change of a file, from the record that says what it is about to do
+to the one that says that it is done, while the other one runs whole; or both begin at once. Then
+the rows at every window are those of the one and then the other, run one after the other on a copy;
+or those of the one that was not refused. A refusal is one message, `check` finds no error, and undo
+leads back to the rows of the beginning.
 
 `CHRONOTILE_PAIRS=1000` holds the first one of every pair before every change of a file.
 """

@@ -71,7 +71,7 @@ class S3Server:
     def send(self, method: str, key: str, body: bytes = b"") -> bytes:
         """Make a request past the product: any key at all can be written this way."""
         url = f"{self.endpoint}/{quote(key)}"
-        headers = {"Content-Type": "application/octet-stream"}  # else the server takes it for a form
+        headers = {"Content-Type": "application/octet-stream"}  # else it would be read as a form
         request = urllib.request.Request(url, data=body, method=method, headers=headers)
         with urllib.request.urlopen(request, timeout=30) as answer:
             return bytes(answer.read())
