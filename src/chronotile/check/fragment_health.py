@@ -194,7 +194,7 @@ def _listed(store: Store, paths: tuple[str, ...]) -> Callable[[str], _Files]:
 
         return one
     folders: dict[str, dict[str, Entry]] = {}
-    for entry in store.list_prefix(FRAGMENTS, sizes=True):
+    for entry in store.list_prefix(FRAGMENTS):
         folder, _, name = entry.path.rpartition("/")
         folders.setdefault(folder, {})[name] = entry
     for path in paths:

@@ -535,6 +535,6 @@ class OwnMetadata:
         """The sizes of all metadata files, where listing them costs less than asking for each."""
         return {
             entry.path: entry.size
-            for entry in self._store.list_prefix(FRAGMENTS, sizes=True)
+            for entry in self._store.list_prefix(FRAGMENTS)
             if entry.size is not None and entry.path.endswith(f"/{METADATA}")
         }
