@@ -369,7 +369,7 @@ def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     def problem(offsets: list[int], tiles: int = 2, cells: int = 4, size: int = 48) -> str | None:
         numbers = array("Q", offsets)
         layout = CellFileLayout(
-            tiles=FileTiles(CellFile("a", "data", "a0.tdb", size), numbers, None),
+            tiles=FileTiles(CellFile("a", "data", "a0.tdb", size, 0), numbers, None),
             pipeline=plain,
             num_tiles=tiles,
             cells=lambda _: cells,

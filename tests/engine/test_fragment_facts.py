@@ -17,7 +17,7 @@ import chronotile as ct
 from chronotile.format import cell_values
 from chronotile.format.footer_columns import joined, sparse_columns
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER, FooterLayout
-from chronotile.format.fragment_size import FragmentMeasure, domain_text
+from chronotile.format.fragment_size import domain_text, measure
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.history.fragment_facts import read_facts
 from chronotile.history.read_footers import FooterReader, RawFooter
@@ -154,7 +154,7 @@ def test_columns_say_what_the_decoder_says(tmp_path: Path) -> None:
     log = ct.open_log(array.uri)
     schema = log.history.schemas[0].schema
     assert schema is not None
-    layout, measure = FooterLayout(schema), FragmentMeasure(schema)
+    layout = FooterLayout(schema)
     layout_of = FooterReader(log.store, log.history).layout_of
     footers = [raw.raw for raw in raws(log)]
     chance = random.Random(7)
@@ -164,7 +164,7 @@ def test_columns_say_what_the_decoder_says(tmp_path: Path) -> None:
             numbers = zip(part.rows, part.cells, part.cell_bytes, domain, part.tiles, strict=True)
             for row, *found in numbers:
                 footer = layout.decode(footers[row], "x", bare=True)
-                size = measure.measure(footer, "x")
+                size = measure(footer, schema, "x")
                 wanted = [size.cells, footer.cell_bytes, domain_text(footer, schema), size.tiles]
                 assert found == wanted
                 assert not footer.dense

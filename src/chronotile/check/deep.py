@@ -95,7 +95,7 @@ class DeepCheck:
     def _extra_files(self, stored: StoredFooter) -> Iterator[Damage]:
         """Find files that the metadata does not name."""
         footer = stored.footer
-        named = {METADATA, *(name for name, _ in footer.files)}
+        named = {METADATA, *(file.name for file in footer.cell_files)}
         empty = {f"{f.stem}{end}.tdb" for f in footer.fields for end in ("", "_var", "_validity")}
         folder = self.store.list_dir(stored.path, sizes=True)
         for entry in folder.files:
@@ -110,7 +110,7 @@ class DeepCheck:
         if stored.metadata_size > _LEN_METADATA:
             raise TooLargeError(where, f"metadata of {stored.metadata_size} bytes")
         data = self.store.read(where)
-        size = self._reader.measure(stored)
+        size = stored.measure()
         lists = decode_tile_lists(data, footer, schema, where, key=self.key)
         if lists.leaves is not None and lists.leaves != size.tiles:
             problem = f"expected an R-tree of {size.tiles} tiles, found one of {lists.leaves}"

@@ -249,7 +249,7 @@ class _Inspector:
             return Health(path, Wholeness.DAMAGED, error.problem, where, stored.schema_file)
         health = _compared(files, *self._with_others(stored, flaw, data))
         with suppress(BadFileError):
-            health = health._replace(measured=self.reader.measure(stored))
+            health = health._replace(measured=stored.measure())
         if health.is_whole and stored.footer.dense and data and health.measured is not None:
             problem = self._miscounted(stored, data, health.measured.tiles)
             state = Wholeness.MISCOUNTED if problem else Wholeness.WHOLE
@@ -323,7 +323,7 @@ def _compared(files: _Files, stored: StoredFooter, flaw: str) -> Health:
         kept = stored.footer.has_delete_metadata
         return Health(stored.path, state, problem, where, stored.schema_file, applied, kept)
 
-    for name, size in stored.footer.files:
+    for _, _, name, size, _ in stored.footer.cell_files:
         entry = files.sizes.get(name)
         if entry is None and name in files.links:
             problem = "a file is a symbolic link, which is never followed"

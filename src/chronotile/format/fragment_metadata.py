@@ -260,7 +260,8 @@ def decode_tile_lists(
         return None
 
     files = []
-    for file, at in footer.numbered_files:
+    for file in footer.cell_files:
+        at = file.number
         if file.part == "validity":
             nulls = figures(footer.ofs_tile_null_counts, at)
             offsets = starts(footer.ofs_validity_tile_offsets, at)

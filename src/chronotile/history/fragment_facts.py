@@ -163,7 +163,7 @@ def _facts(
     singles = {}
     for at in np.flatnonzero(is_left).tolist():
         try:
-            singles[at] = _facts_of_one(reader, reader.decode(many.raw(reader, at), applied=True))
+            singles[at] = _facts_of_one(reader.decode(many.raw(reader, at), applied=True))
         except ChronotileError as error:
             about_one_object(error)
     yield np.array([*singles], np.int64), pa.Table.from_pylist([*singles.values()], _FACTS)
@@ -189,14 +189,14 @@ def _facts_of_writes(part: FooterColumns, sizes: Indices, metadata: str) -> pa.T
     return pa.table([pa.array(columns[one.name], one.type) for one in _FACTS], schema=_FACTS)
 
 
-def _facts_of_one(reader: FooterReader, stored: StoredFooter) -> dict[str, object]:
+def _facts_of_one(stored: StoredFooter) -> dict[str, object]:
     """Give the facts of any fragment.
 
     Raises:
         BadFileError: The footer cannot be true.
     """
     footer = stored.footer
-    tiles, cells = reader.measure(stored)
+    tiles, cells = stored.measure()
     return {
         "version": footer.version,
         "cells": cells,

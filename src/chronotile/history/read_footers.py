@@ -42,7 +42,7 @@ from chronotile.format.fragment_footer import (
     footer_size,
     read_head,
 )
-from chronotile.format.fragment_size import FragmentMeasure
+from chronotile.format.fragment_size import measure
 from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA, SCHEMA
 from chronotile.format.names import NEWEST_VERSION, is_name, is_newer, parse_name, version_of
 from chronotile.storage.prefetch import ahead
@@ -104,6 +104,14 @@ class StoredFooter(RawFooter):
     applied: tuple[str, ...] | None = None
     """The names of the deletes that the fragment has applied; None if they were not read."""
 
+    def measure(self) -> FragmentSize:
+        """Count the tiles and the cells of the fragment.
+
+        Raises:
+            BadFileError: The footer cannot be true.
+        """
+        return measure(self.footer, self.schema, self.where)
+
 
 class FooterReader:
     """A reader of the footers of one array. The schemas' layouts are worked out once."""
@@ -113,7 +121,6 @@ class FooterReader:
         self.own = OwnMetadata(store, history.listing)
         self._schemas = {item.text: item.schema for item in history.schemas}
         self._layouts: dict[str, FooterLayout] = {}
-        self._measures: dict[str, FragmentMeasure] = {}
 
     @cached_property
     def consolidated(self) -> NamedFooters:
@@ -205,17 +212,6 @@ class FooterReader:
                 return replace(stored, applied=self.applied_deletes(stored))
         return stored
 
-    def measure(self, stored: StoredFooter) -> FragmentSize:
-        """Count the tiles and the cells of a fragment.
-
-        Raises:
-            BadFileError: The footer cannot be true.
-        """
-        name = stored.schema_file
-        if name not in self._measures:
-            self._measures[name] = FragmentMeasure(stored.schema)
-        return self._measures[name].measure(stored.footer, stored.where)
-
     def applied_deletes(self, stored: StoredFooter) -> tuple[str, ...]:
         """Read the names of the deletes that a fragment has applied.
 
@@ -302,7 +298,7 @@ def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | N
         if isinstance(stored, ChronotileError):
             return None
         try:
-            total += reader.measure(stored).cells
+            total += stored.measure().cells
         except BadFileError:
             return None
     return total
