@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import (
     BadFileError,
+    ChronotileError,
     KeyNeededError,
     MissingSchemaError,
     TooLargeError,
@@ -278,11 +279,11 @@ class _Inspector:
         try:
             return self.reader.decode(self.reader.cut(name, data, size)), ""
         except BadFileError as error:
-            copy = self.reader.copies([name]).get(name)
-            if copy is None:
+            ((_, copy),) = self.reader.read_raw([name])
+            if isinstance(copy, ChronotileError) or not copy.is_consolidated:
                 raise
             flaw = f"{error.problem}; a .meta holds another copy of the footer"
-            return self.reader.decode(self.reader.copied(name, copy, size)), flaw
+            return self.reader.decode(copy), flaw
 
     def _with_others(
         self, stored: StoredFooter, flaw: str, data: bytes
