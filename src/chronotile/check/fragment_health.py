@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 NEWER = f"its format version is later than {NEWEST_VERSION}, the last that is known here"
 """Why the health of a fragment is unknown, and no change touches it."""
-_CORES = ("2.8", "2.9", "2.10", "2.11", "2.12", "2.14", "2.15", "2.16", "2.17", "2.19", "2.25")
-"""The first core that wrote each format version, from 12 on."""
 _LISTED_SINGLY = 16
 """Up to this many fragments of a bucket, list each folder by itself."""
 _LEN_METADATA = 1 << 28
@@ -258,7 +256,7 @@ class _Inspector:
         return health
 
     def _miscounted(self, stored: StoredFooter, data: bytes, tiles: int) -> str:
-        """Say that a dense fragment has other tiles than its domain (F19), and who wrote it."""
+        """Say that a dense fragment has other tiles than its domain (F19)."""
         footer = stored.footer
         starts = zip(footer.ofs_tile_offsets, footer.file_sizes, strict=True)
         first = next((offset for offset, size in starts if size), None)
@@ -266,12 +264,9 @@ class _Inspector:
         there = tiles if payload is None else int.from_bytes(payload[:8], "little")
         if there == tiles:
             return ""
-        at = footer.version - 12
-        core = _CORES[at] if at >= 0 else "before 2.8"
-        core += f" to before {_CORES[at + 1]}" if 0 <= at < len(_CORES) - 1 else ""
         return (
-            f"its files have {there:,} tiles, its domain {tiles:,}: core {core} wrote "
-            f"it, by its format version {footer.version}, and cut a write wrongly (F19)"
+            f"its files have {there:,} tiles, its domain {tiles:,}: a core before 2.29.2 cut a "
+            "write wrongly (F19)"
         )
 
     def _footer(self, name: str, data: bytes, size: int) -> tuple[StoredFooter, str]:

@@ -26,7 +26,6 @@ from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.history.con_files import coverage
 from chronotile.history.missing_fragments import near_misses
 from chronotile.visibility.rules import schema_at
 
@@ -106,7 +105,10 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
         elif lone := hiding.get(path.rpartition("/")[2]):
             message = lone.words
             is_broken = health is not None and not health[path].is_whole
-            hint = lone.by_hand if is_broken else COMMIT_IT
+            hint = COMMIT_IT
+            if is_broken:
+                hint = f"nothing to run: move {lone.path} out of the array by hand: then what it "
+                hint += "lists is visible again"
         code, array = "fragment-without-commit", rules.history.array
         yield finding(array, code, path, message, severity=severity, hint=hint)
 
@@ -131,16 +133,8 @@ class LoneVacuum(NamedTuple):
     def words(self) -> str:
         """The fact, in a sentence."""
         hidden = count_text(self.number, "committed fragment")
-        them = "it" if self.number == 1 else "them"
-        lone = f"this one, which replaces {them}, has no commit: none of their rows is visible"
+        lone = "this one, which has their rows, has no commit: none of them is visible"
         return f"{self.path} hides {hidden}, and {lone}"
-
-    @property
-    def by_hand(self) -> str:
-        """The hint if the fragment is not whole."""
-        them = "it lists is" if self.number == 1 else "it lists are"
-        moved = f"nothing to run: move {self.path} out of the array by hand"
-        return f"{moved}: then what {them} visible again"
 
 
 def lone_vacuums(rules: Rules) -> dict[str, LoneVacuum]:
@@ -232,8 +226,4 @@ def many_loose(history: History) -> Iterator[Finding]:
     if len(rows) < MANY_LOOSE or is_old:
         return
     message = f"{len(rows):,} loose commits: each open lists them all"
-    in_con, hint = coverage(table).count_held(rows), None
-    if len(rows) - in_con < MANY_LOOSE:
-        message += f"; a .con holds {in_con:,} of them"
-        hint = "to remove those: chronotile vacuum {array}"
-    yield finding(history.array, "many-loose-commits", COMMITS, message, hint=hint)
+    yield finding(history.array, "many-loose-commits", COMMITS, message)

@@ -400,6 +400,8 @@ class FooterFile:
 
     size: int
     """Bytes of the file."""
+    index: FooterIndex
+    """All that it lists, even fragments of another array."""
     columns: NamedFooters
 
     @property
@@ -421,7 +423,8 @@ def read_consolidated(store: Store, history: History) -> dict[str, FooterFile | 
             if is_newer(path):
                 raise UnknownVersionError(path, f"expected a version up to {NEWEST_VERSION}")
             index = read_index(tiles.decode(data, path, key=history.key).payload, path)
-            files[path] = FooterFile(size=len(data), columns=_footers_here(index, history.array))
+            columns = _footers_here(index, history.array)
+            files[path] = FooterFile(size=len(data), index=index, columns=columns)
         except ChronotileError as error:
             files[path] = error
     return files
