@@ -27,9 +27,8 @@ from chronotile.errors import (
     UnknownVersionError,
     WrongKeyError,
 )
-from chronotile.format import arrow_compute as pc
 from chronotile.format import tiles
-from chronotile.format.consolidated_footers import read_index
+from chronotile.format.consolidated_footers import NamedFooters, read_index
 from chronotile.format.footer_columns import FooterSpans, joined
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
@@ -52,7 +51,6 @@ from chronotile.storage.store import MissingObjectError, StrangerError, about_on
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from chronotile.format.consolidated_footers import FooterIndex
     from chronotile.format.footer_columns import Indices
     from chronotile.format.fragment_footer import Footer
     from chronotile.format.fragment_size import FragmentSize
@@ -377,32 +375,16 @@ _ASKED_SINGLY = 16
 """For up to this many fragments of a bucket, ask for each size by itself."""
 
 
-class NamedFooters(NamedTuple):
-    """Footers as columns, with the names of their fragments; the last of a name counts."""
-
-    names: pa.Array
-    spans: FooterSpans
-
-    def places(self, names: pa.Array) -> pa.Array:
-        """Find the footers of some fragments, all different; null if there is none."""
-        if names.equals(self.names):  # as a rule: both are in time order
-            return pa.array(np.arange(len(names)))
-        if pc.does_without(len(names) + len(self.names)):
-            known = {name: at for at, name in enumerate(pc.raw_texts(self.names))}
-            return pa.array([known.get(name) for name in pc.raw_texts(names)], pa.int64())
-        from_last = pc.index_in(names, value_set=self.names[::-1])
-        return pc.subtract(pa.scalar(len(self.names) - 1, pa.int64()), from_last)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FooterFile:
     """A `.meta`, opened."""
 
     size: int
     """Bytes of the file."""
-    index: FooterIndex
+    index: NamedFooters
     """All that it lists, even fragments of another array."""
     columns: NamedFooters
+    """Those of this array."""
 
     @property
     def footers(self) -> dict[str, bytes]:
@@ -447,13 +429,13 @@ def footers_of(files: Iterable[FooterFile]) -> NamedFooters:
     return NamedFooters(pa.concat_arrays(names), spans)
 
 
-def _footers_here(index: FooterIndex, array: str) -> NamedFooters:
+def _footers_here(index: NamedFooters, array: str) -> NamedFooters:
     """Give the footers of fragments of this array: before version 9 a `.meta` names whole URIs.
 
     If the array has moved, the engine does not find its fragments in there either.
     """
     if b"/" not in index.names.buffers()[2].to_pybytes():
-        return NamedFooters(index.names, index.spans())
+        return index
     listed = index.listed()
     wholes = [item.name.rstrip("/").removeprefix("file://") for item in listed]
     pairs = zip(listed, wholes, strict=True)

@@ -9,9 +9,10 @@ import pyarrow as pa
 from support.engine_arrays import EngineArray
 
 from chronotile.errors import ChronotileError
+from chronotile.format.consolidated_footers import NamedFooters
 from chronotile.format.footer_columns import joined
 from chronotile.history.listing import list_array
-from chronotile.history.read_footers import FooterReader, NamedFooters, OwnMetadata
+from chronotile.history.read_footers import FooterReader, OwnMetadata
 from chronotile.history.read_history import read_history
 from chronotile.storage.side_by_side import sizes, tails
 from chronotile.storage.store import StrangerError, open_store
