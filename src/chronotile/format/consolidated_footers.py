@@ -57,15 +57,16 @@ class NamedFooters(NamedTuple):
     """As they are listed."""
     spans: FooterSpans
 
-    def places(self, names: pa.Array) -> pa.Array:
-        """Find the footers of some fragments, all different; null if there is none."""
+    def places(self, names: pa.Array) -> Indices:
+        """Find the footers of some fragments, all different; -1 if there is none."""
         if names.equals(self.names):  # as a rule: both are in time order
-            return pa.array(np.arange(len(names)))
+            return np.arange(len(names))
+        last = len(self.names) - 1
         if pc.does_without(len(names) + len(self.names)):
             known = {name: at for at, name in enumerate(pc.raw_texts(self.names))}
-            return pa.array([known.get(name) for name in pc.raw_texts(names)], pa.int64())
+            return np.array([known.get(name, -1) for name in pc.raw_texts(names)], np.int64)
         from_last = pc.index_in(names, value_set=self.names[::-1])
-        return pc.subtract(pa.scalar(len(self.names) - 1, pa.int64()), from_last)
+        return last - np.asarray(pc.fill_null(from_last, last + 1), np.int64)
 
     def listed(self) -> tuple[ListedFooter, ...]:
         """Cut out the footers one by one."""

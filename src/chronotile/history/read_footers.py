@@ -140,7 +140,7 @@ class FooterReader:
             versions = np.array([version_of(parse_name(name)) for name in here], np.int64)
             found: dict[str, RawFooter | ChronotileError] = {}
             for many in read_many(self, pa.array(here, pa.string()), versions, own=own):
-                for at, name in enumerate(many.names.to_pylist()):
+                for at, name in enumerate(many.names):
                     try:
                         found[name] = many.raw(self, at)
                     except ChronotileError as error:
@@ -285,7 +285,7 @@ class ManyFooters(NamedTuple):
 
     rows: Indices
     """Their places among the fragments that the caller asked for."""
-    names: pa.Array
+    names: list[str]
     spans: FooterSpans
     """A footer that must be decoded by itself has the length 0."""
     sizes: Sequence[int | ChronotileError] | None = None
@@ -308,7 +308,7 @@ class ManyFooters(NamedTuple):
         Raises:
             ChronotileError: There is none.
         """
-        name: str = self.names[at].as_py()
+        name = self.names[at]
         if self.tails is not None:
             tail = self.tails[at]
             if isinstance(tail, ChronotileError):
@@ -333,21 +333,23 @@ def read_many(
     `versions` are those in the names; `sizes` asks for those of metadata files whose footers a
     `.meta` holds; with `own`, no `.meta` is asked.
     """
-    is_copied = np.zeros(len(names), bool)
+    texts: list[str] = names.to_pylist()
+    places = np.full(len(texts), -1)
     if not own:
-        places, spans = reader.consolidated.places(names), reader.consolidated.spans
-        is_copied = np.asarray(places.is_valid())
-    if (rows := np.flatnonzero(is_copied)).size:
-        here = names if len(rows) == len(names) else names.take(pa.array(rows))
-        at = np.asarray(places.drop_null())
+        places = reader.consolidated.places(names)
+    if (rows := np.flatnonzero(places >= 0)).size:
+        here, at, spans = (
+            [texts[row] for row in rows.tolist()],
+            places[rows],
+            reader.consolidated.spans,
+        )
         chosen = FooterSpans(spans.data, spans.start[at], spans.length[at])
-        known = reader.own.sizes(here.to_pylist()) if sizes else None
-        yield ManyFooters(rows, here, chosen, known)
-    rest = np.flatnonzero(~is_copied)
+        yield ManyFooters(rows, here, chosen, reader.own.sizes(here) if sizes else None)
+    rest = np.flatnonzero(places < 0)
     for start in range(0, len(rest), MANY):
         rows = rest[start : start + MANY]
-        here = names.take(pa.array(rows))
-        tails = reader.own.tails(here.to_pylist())
+        here = [texts[row] for row in rows.tolist()]
+        tails = reader.own.tails(here)
         yield ManyFooters(rows, here, _ends(tails, versions[rows]), tails=tails)
 
 

@@ -74,8 +74,8 @@ def test_places_are_those_of_a_dictionary() -> None:
         last = {text: at for at, text in enumerate(texts)}
         asked = ["a", "b", "c", "d", "e"]
         for names in (asked, asked[::-1], ["b", "z"], []):
-            found = held.places(pa.array(names, pa.string())).to_pylist()
-            assert found == [last.get(name) for name in names]
+            found = held.places(pa.array(names, pa.string())).tolist()
+            assert found == [last.get(name, -1) for name in names]
 
 
 def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
