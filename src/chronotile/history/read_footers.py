@@ -338,11 +338,8 @@ def read_many(
     if not own:
         places = reader.consolidated.places(names)
     if (rows := np.flatnonzero(places >= 0)).size:
-        here, at, spans = (
-            [texts[row] for row in rows.tolist()],
-            places[rows],
-            reader.consolidated.spans,
-        )
+        spans, at = reader.consolidated.spans, places[rows]
+        here = texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
         chosen = FooterSpans(spans.data, spans.start[at], spans.length[at])
         yield ManyFooters(rows, here, chosen, reader.own.sizes(here) if sizes else None)
     rest = np.flatnonzero(places < 0)

@@ -50,9 +50,8 @@ def tails(
         if above is None:
             yield from ahead(tail, folders, min(store.concurrency, len(folders)))
             return
-        for folder in folders:
-            parent, _, name = folder.rpartition("/")
-            yield _tail_below(above[parent], name, file, length) or tail(folder)
+        for folder, (parent, name) in zip(folders, above, strict=True):
+            yield _tail_below(parent, name, file, length) or tail(folder)
 
 
 def sizes(
@@ -68,11 +67,10 @@ def sizes(
         if above is None:
             return [*ahead(size, folders, min(store.concurrency, len(folders)))]
         found: list[int | ChronotileError] = []
-        for folder in folders:
-            parent, _, name = folder.rpartition("/")
+        for folder, (parent, name) in zip(folders, above, strict=True):
             # Nothing is opened: a folder that has just become a link tells no more than a size.
             try:
-                status = os.stat(f"{name}/{file}", dir_fd=above[parent], follow_symlinks=False)
+                status = os.stat(f"{name}/{file}", dir_fd=parent, follow_symlinks=False)
             except OSError:
                 found.append(size(folder))
             else:
@@ -81,20 +79,26 @@ def sizes(
 
 
 @contextmanager
-def _opened(store: Store, folders: Sequence[str], file: str) -> Generator[Mapping[str, int] | None]:
-    """Open what holds the folders on a disk, if all names are plain and nobody watches."""
-    parents = {folder.rpartition("/")[0] for folder in folders}
-    names = [folder.rpartition("/")[2] for folder in folders]
+def _opened(
+    store: Store, folders: Sequence[str], file: str
+) -> Generator[list[tuple[int, str]] | None]:
+    """Open what holds the folders on a disk, if all names are plain and nobody watches.
+
+    Gives for each folder the descriptor of what holds it, and its name there.
+    """
+    parts = [folder.rpartition("/") for folder in folders]
+    parents = {parent for parent, _, _ in parts}
     above: dict[str, int] = {}
     try:
-        is_plain = plain_names([*names, file]) is not None
+        is_plain = plain_names([*(name for _, _, name in parts), file]) is not None
         if store.on_operation is None and is_plain and not any("/" in one for one in parents):
             with suppress(ChronotileError):  # the careful path says what is wrong
                 for parent in parents:
                     descriptor = store.backend.open_folder(parent)
                     if descriptor is not None:
                         above[parent] = descriptor
-        yield above if above.keys() == parents else None
+        is_open = above.keys() == parents
+        yield [(above[parent], name) for parent, _, name in parts] if is_open else None
     finally:
         for descriptor in above.values():
             os.close(descriptor)
