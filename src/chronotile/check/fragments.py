@@ -26,6 +26,7 @@ from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text
+from chronotile.history.con_files import coverage
 from chronotile.history.missing_fragments import near_misses
 from chronotile.visibility.rules import schema_at
 
@@ -226,4 +227,8 @@ def many_loose(history: History) -> Iterator[Finding]:
     if len(rows) < MANY_LOOSE or is_old:
         return
     message = f"{len(rows):,} loose commits: each open lists them all"
-    yield finding(history.array, "many-loose-commits", COMMITS, message)
+    in_con, hint = coverage(table).count_held(rows), None
+    if len(rows) - in_con < MANY_LOOSE:
+        message += f"; a .con holds {in_con:,} of them"
+        hint = "to remove those: chronotile vacuum {array}"
+    yield finding(history.array, "many-loose-commits", COMMITS, message, hint=hint)

@@ -180,6 +180,15 @@ class Coverage:
         needed = {table.ignores[table.uri(row)] for row in rows}
         return [path for path in paths if path not in needed]
 
+    def count_held(self, rows: I64) -> int:
+        """Count the rows among some that a `.con` holds too."""
+        if not len(rows) or not self._numbers:
+            return 0
+        in_con = np.zeros(len(self.table), bool)
+        for path in self._numbers:
+            in_con[self._ids[self._rows(path)]] = True
+        return int(np.count_nonzero(in_con[self._ids[rows]]))
+
     def holders(self, rows: I64) -> Iterator[tuple[int, str]]:
         """Find the effective rows among some that a `.con` holds too, with the one that is kept."""
         kept: dict[int, str] = {}

@@ -16,7 +16,7 @@ from chronotile.format import arrow_compute as pc
 from chronotile.format.footer_columns import sparse_columns
 from chronotile.format.fragment_footer import FIRST_WITH_SCHEMA_NAME
 from chronotile.format.fragment_size import domain_text
-from chronotile.format.kinds import OK
+from chronotile.format.kinds import OK, WRT
 from chronotile.format.names import NEWEST_VERSION, try_parse, version_of
 from chronotile.history import text_columns
 from chronotile.history.read_footers import FooterReader, read_many
@@ -84,6 +84,8 @@ def named_fragments(history: History) -> NamedFragments:
         table.uris.t2[rows],
         np.asarray(text_columns.versions(table, rows)),
     )
+    if _is_each_write_a_folder(history):
+        return committed
     folders = pa.array((*listing.fragments, *listing.root_fragments), pa.string())
     others = folders.filter(pc.invert(pc.is_in(folders, value_set=committed.name)))
     if not len(others) and len(committed.name.unique()) == len(committed.name):
@@ -96,6 +98,14 @@ def named_fragments(history: History) -> NamedFragments:
     texts, t1, t2, versions = zip(*ordered, strict=True)
     times = np.array(t1, np.uint64), np.array(t2, np.uint64)
     return NamedFragments(pa.array(texts, pa.string()), *times, np.array(versions, np.int64))
+
+
+def _is_each_write_a_folder(history: History) -> bool:
+    """Return True if the log is writes alone, and their fragments are all folders there are."""
+    table, listing = history.table, history.listing
+    if len(table) != len(listing.fragments) or listing.root_fragments or history.lost.any():
+        return False
+    return bool(table.effective.all() and (table.uris.ext == WRT).all())
 
 
 def read_facts(
@@ -114,9 +124,11 @@ def read_facts(
     chosen = named_fragments(history)
     if names is not None:
         chosen = chosen.only(pc.is_in(chosen.name, value_set=pa.array([*names], pa.string())))
-    folders = (*history.listing.fragments, *history.listing.root_fragments)
-    mask = pc.is_in(chosen.name, value_set=pa.array(folders, pa.string()))
-    there, rows = chosen.only(mask), np.flatnonzero(np.asarray(mask))
+    there, rows = chosen, np.arange(len(chosen.name))
+    if not _is_each_write_a_folder(history):
+        folders = (*history.listing.fragments, *history.listing.root_fragments)
+        mask = pc.is_in(chosen.name, value_set=pa.array(folders, pa.string()))
+        there, rows = chosen.only(mask), np.flatnonzero(np.asarray(mask))
     known = there.version <= NEWEST_VERSION
     if not known.all():
         there, rows = there.only(pa.array(known)), rows[known]
