@@ -183,7 +183,7 @@ class Log:
         """
         from chronotile.show.story import Story
 
-        listed = add_up(self.store.list_prefix(sizes=True)) if sizes else {}
+        listed = add_up(self.store.list_prefix()) if sizes else {}
         counts = {}
         if cells:
             facts = self.fragments().select(["name", "cells"]).to_pylist()

@@ -38,7 +38,7 @@ with atheris.instrument_imports(include=["chronotile", "chronotile_ksy"]):
         decode_r_tree,
         frame_metadata,
     )
-    from chronotile.format.fragment_size import FragmentMeasure
+    from chronotile.format.fragment_size import measure
     from chronotile.format.groups import decode_details, stored_members
     from chronotile.history.lines_to_columns import scan_con
     from chronotile.show.byte_ranges import metadata_regions
@@ -97,7 +97,7 @@ def _footer(data: bytes) -> None:
     length = footer_size(data, len(data), 22, None, "fuzz")
     read_head(data[-length:], "fuzz")
     footer = decode_footer(data[-length:], sample_schema(), "fuzz")
-    FragmentMeasure(sample_schema()).measure(footer, "fuzz")
+    measure(footer, sample_schema(), "fuzz")
 
 
 def _bare_footer(data: bytes) -> None:

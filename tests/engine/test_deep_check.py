@@ -358,7 +358,6 @@ def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     from chronotile.format.datatypes import Datatype
     from chronotile.format.filters import Pipeline
     from chronotile.format.fragment_footer import CellFile
-    from chronotile.format.fragment_metadata import FileTiles
     from chronotile.storage.store import open_store
 
     store = open_store(str(tmp_path))
@@ -369,7 +368,8 @@ def test_a_metadata_list_that_lies(tmp_path: Path) -> None:
     def problem(offsets: list[int], tiles: int = 2, cells: int = 4, size: int = 48) -> str | None:
         numbers = array("Q", offsets)
         layout = CellFileLayout(
-            tiles=FileTiles(CellFile("a", "data", "a0.tdb", size), numbers, None),
+            file=CellFile("a", "data", "a0.tdb", size, 0),
+            offsets=numbers,
             pipeline=plain,
             num_tiles=tiles,
             cells=lambda _: cells,

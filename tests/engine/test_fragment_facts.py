@@ -17,7 +17,7 @@ import chronotile as ct
 from chronotile.format import cell_values
 from chronotile.format.footer_columns import joined, sparse_columns
 from chronotile.format.fragment_footer import FIRST_WITH_FOOTER, FooterLayout
-from chronotile.format.fragment_size import FragmentMeasure, domain_text
+from chronotile.format.fragment_size import domain_text, measure
 from chronotile.history.fragment_facts import SCHEMA as FACTS
 from chronotile.history.fragment_facts import read_facts
 from chronotile.history.read_footers import FooterReader, RawFooter
@@ -154,17 +154,17 @@ def test_columns_say_what_the_decoder_says(tmp_path: Path) -> None:
     log = ct.open_log(array.uri)
     schema = log.history.schemas[0].schema
     assert schema is not None
-    layout, measure = FooterLayout(schema), FragmentMeasure(schema)
-    layout_of = FooterReader(log.store, log.history).layout_of
+    layout = FooterLayout(schema)
+    reader = FooterReader(log.store, log.history)
     footers = [raw.raw for raw in raws(log)]
     chance = random.Random(7)
     for _ in range(60):
-        for part in sparse_columns(joined(footers), layout_of):
+        for part in sparse_columns(joined(footers), lambda file: reader.layout(file, file)):
             domain = part.domain.to_pylist()
             numbers = zip(part.rows, part.cells, part.cell_bytes, domain, part.tiles, strict=True)
             for row, *found in numbers:
                 footer = layout.decode(footers[row], "x", bare=True)
-                size = measure.measure(footer, "x")
+                size = measure(footer, schema, "x")
                 wanted = [size.cells, footer.cell_bytes, domain_text(footer, schema), size.tiles]
                 assert found == wanted
                 assert not footer.dense
@@ -176,7 +176,8 @@ def test_columns_say_what_the_decoder_says(tmp_path: Path) -> None:
         changed = bytearray(footers[at])
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
         footers[at] = bytes(changed)
-    assert sum(len(part.rows) for part in sparse_columns(joined(footers), layout_of)) > 5
+    parts = sparse_columns(joined(footers), lambda file: reader.layout(file, file))
+    assert sum(len(part.rows) for part in parts) > 5
 
 
 def test_a_meta_saves_all_but_the_sizes(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ import chronotile as ct
 from chronotile.errors import ArrayNotFoundError, ChangedError, StorageError
 from chronotile.history.read_history import ATTEMPTS, read_history
 from chronotile.log import Log
-from chronotile.storage.store import Retry, open_store
+from chronotile.storage import bucket as bucket_module
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,10 @@ def test_no_array_in_the_bucket(bucket: str, s3: S3Server) -> None:
         ct.open_log(f"{bucket}/none", storage_options=s3.options)
 
 
-QUICK = Retry(attempts=3, first_wait_s=0.01, longest_wait_s=0.05)
+@pytest.fixture(autouse=True)
+def quick_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_module, "FIRST_WAIT_S", 0.005)
+    monkeypatch.setattr(bucket_module, "LONGEST_WAIT_S", 0.02)
 
 
 def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: FaultProxy) -> None:
@@ -97,7 +101,7 @@ def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: Faul
     proxy.delay_s = 0.02
     for seed in range(40):
         proxy.plan = random_plan(seed, (0.05, 0.3, 0.8, 1.0)[seed % 4], FAULTS)
-        store = open_store(in_bucket.uri, proxy.options, retry=QUICK)
+        store = open_store(in_bucket.uri, proxy.options)
         try:
             log = Log(read_history(store), store)
         except StorageError as error:
@@ -113,15 +117,15 @@ def test_a_network_that_breaks(in_bucket: EngineArray, s3: S3Server, proxy: Faul
 
 def test_an_outage_costs_few_requests_an_array(in_bucket: EngineArray, proxy: FaultProxy) -> None:
     proxy.plan = lambda *_: "503"
-    store = open_store(in_bucket.uri, proxy.options, retry=QUICK)
+    store = open_store(in_bucket.uri, proxy.options)
     with pytest.raises(StorageError):
         store.exists()
-    assert len(proxy.seen) == QUICK.attempts
+    assert len(proxy.seen) == bucket_module.ATTEMPTS
     proxy.seen.clear()
     with pytest.raises(StorageError):
         read_history(store)
     asked = Counter(path for _, path, _ in proxy.seen)
-    assert set(asked.values()) <= set(range(1, QUICK.attempts + 1))
+    assert set(asked.values()) <= set(range(1, bucket_module.ATTEMPTS + 1))
 
 
 class Meddler:

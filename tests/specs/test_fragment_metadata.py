@@ -40,7 +40,7 @@ from chronotile.format.fragment_metadata import (
     decode_statistics,
     frame_metadata,
 )
-from chronotile.format.fragment_size import FragmentMeasure, domain_text
+from chronotile.format.fragment_size import domain_text, measure
 from chronotile.single_file.decode import read_schemas
 from chronotile.storage.store import open_store
 
@@ -165,7 +165,7 @@ def test_the_engine_says_the_same() -> None:
                     for f, (low, high) in pairs
                 ]
 
-            size = FragmentMeasure(fragment.schema).measure(footer, fragment.name)
+            size = measure(footer, fragment.schema, fragment.name)
             assert (one.version, one.sparse, one.cell_num) == (
                 footer.version,
                 not footer.dense,
@@ -336,7 +336,7 @@ def test_any_damage_gives_one_error_of_ours(data: st.DataObject) -> None:
         frame_metadata(spoiled, "x")
     with contextlib.suppress(ChronotileError):
         found = decode_metadata(spoiled, fragment.schema, "x")
-        FragmentMeasure(fragment.schema).measure(found.footer, "x")
+        measure(found.footer, fragment.schema, "x")
         domain_text(found.footer, fragment.schema)
 
 
@@ -448,7 +448,7 @@ def test_numbers_of_cells_that_cannot_be(at: int, number: int, words: str) -> No
     start = fragment.footer.index(held) + at
     spoiled = fragment.footer[:start] + u64(number) + fragment.footer[start + 8 :]
     with pytest.raises(BadFileError) as caught:
-        FragmentMeasure(fragment.schema).measure(decode_footer(spoiled, fragment.schema, "x"), "x")
+        measure(decode_footer(spoiled, fragment.schema, "x"), fragment.schema, "x")
     assert words in str(caught.value)
 
 
@@ -460,9 +460,7 @@ def test_a_dense_domain_outside_the_array() -> None:
     for wrong in (-5, 2**62, -(2**63)):
         spoiled = fragment.footer.replace(low, struct.pack("<q", wrong), 1)
         with pytest.raises(BadFileError, match="expected 'x' from -4 to 4, found"):
-            FragmentMeasure(fragment.schema).measure(
-                decode_footer(spoiled, fragment.schema, "x"), "x"
-            )
+            measure(decode_footer(spoiled, fragment.schema, "x"), fragment.schema, "x")
 
 
 def test_all_tiles_share_one_ceiling() -> None:
@@ -531,6 +529,6 @@ def test_dense_tiles_of_every_kind_of_coordinate(
     (path,) = (tmp_path / "array").rglob("__fragment_metadata.tdb")
     (schema,) = read_schemas(open_store(array))
     footer = decode_metadata(path.read_bytes(), schema, "x").footer
-    size = FragmentMeasure(schema).measure(footer, "x")
+    size = measure(footer, schema, "x")
     (engine,) = tiledb.array_fragments(array)
     assert size.cells == engine.cell_num

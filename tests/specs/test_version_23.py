@@ -36,7 +36,7 @@ from chronotile.format.fragment_footer import (
     without_delete_metadata,
 )
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
-from chronotile.format.fragment_size import FragmentMeasure, domain_text
+from chronotile.format.fragment_size import domain_text, measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,7 +184,7 @@ def test_many_at_once_say_what_one_by_one_says() -> None:
         assert one.version == 23
         for at, row in enumerate(one.rows.tolist()):
             footer = layout.decode(raws[row], "x", bare=True)
-            size = FragmentMeasure(schema).measure(footer, "x")
+            size = measure(footer, schema, "x")
             told = (one.cells[at], one.tiles[at], one.cell_bytes[at], one.domain[at].as_py())
             assert told == (size.cells, size.tiles, footer.cell_bytes, domain_text(footer, schema))
 
@@ -200,8 +200,8 @@ def test_a_footer_without_delete_metadata_keeps_its_sections() -> None:
             assert found.sections == footer.sections
             assert not found.has_delete_metadata
             gone = {("dt.tdb", 0), ("dci.tdb", 0)}
-            assert {*found.files} | gone == {
-                (n, 0 if (n, 0) in gone else s) for n, s in footer.files
+            assert {(f.name, f.size) for f in found.cell_files} | gone == {
+                (f.name, 0 if (f.name, 0) in gone else f.size) for f in footer.cell_files
             }
     assert seen > 5
 

@@ -32,7 +32,7 @@ def make_inventory(
     bucket: str, home: str, options: Mapping[str, str], kind: str, *, files: int = 3, at_ms: int = 0
 ) -> str:
     """Writes an inventory of a bucket into another one; gives the place of its manifest."""
-    entries = open_store(bucket, options).list_prefix(sizes=True)
+    entries = open_store(bucket, options).list_prefix()
     name = bucket.removeprefix("s3://")
     store = open_store(home, options)
     told = []

@@ -174,7 +174,7 @@ class _Making:
 
     def _folder(self, store: Store, prefix: str, folder: str) -> Step:
         """Link or copy a fragment."""
-        files = store.list_prefix(folder, sizes=True)
+        files = store.list_prefix(folder)
         whole = self._link == "symbolic"
         names = [prefix + entry.path for entry in files]
         source = Source(

@@ -252,7 +252,7 @@ def kept_files(
     Raises:
         StorageError: The storage failed.
     """
-    for entry in store.list_prefix(QUARANTINE, sizes=True):
+    for entry in store.list_prefix(QUARANTINE):
         if entry.path.count("/") != _KEPT:
             continue
         data = store.read(entry.path)

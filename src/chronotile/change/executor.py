@@ -369,7 +369,7 @@ def _copy(
     listed = None
     if len(folders) > _LISTED_SINGLY:
         parents = sorted({step.path.rpartition("/")[0] for step in folders})
-        listed = [entry for parent in parents for entry in store.list_prefix(parent, sizes=True)]
+        listed = [entry for parent in parents for entry in store.list_prefix(parent)]
     found: dict[str, dict[str, int | None]] = {step.path: {} for step in folders}
     for entry in listed or ():
         folder = entry.path.rpartition("/")[0]
@@ -421,7 +421,7 @@ def _compare(
 ) -> None:
     """Compare the sizes of copied files with what they should be; there may be more of them."""
     if found is None:
-        found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+        found = {entry.path: entry.size for entry in store.list_prefix(folder)}
     judged = {path: size for path, size in found.items() if path in sizes} if more else found
     if judged != dict(sizes):
         files = count_text(len(found), "file")

@@ -61,7 +61,7 @@ def doubtful(tags: Tags) -> Iterator[str]:
 def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:
     """Note how many fragments each window keeps."""
     sizes = {
-        folder: sum(entry.size or 0 for entry in store.list_prefix(folder, sizes=True))
+        folder: sum(entry.size or 0 for entry in store.list_prefix(folder))
         for folder in removal.held_folders
     }
     labels = dict.fromkeys(label for found in removal.held_folders.values() for label in found)

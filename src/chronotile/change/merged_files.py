@@ -51,7 +51,6 @@ from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.group_members import (
     files_at,
     is_first_version,
-    key_of,
     last_entries,
     members_at,
 )
@@ -392,7 +391,7 @@ def _undecided(files: Sequence[DetailsFile]) -> str | None:
     latest: dict[str, tuple[int, set[GroupEntry]]] = {}
     for file in files:
         for entry in () if file.details is None else file.details.entries:
-            key = key_of(entry)
+            key = entry.key
             moment, said = latest.get(key, (-1, set()))
             same = moment == file.name.t1
             latest[key] = (file.name.t1, {*said, entry} if same else {entry})

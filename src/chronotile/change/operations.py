@@ -143,7 +143,7 @@ def old_quarantine(store: Store) -> dict[str, list[Entry]]:
     oldest = now_ms() - _OLD_MS
     folders: dict[str, list[Entry]] = {}
     with suppress(StrangerError):  # something else is there
-        for entry in store.list_prefix(QUARANTINE, sizes=True):
+        for entry in store.list_prefix(QUARANTINE):
             folder = "/".join(entry.path.split("/")[:3])
             folders.setdefault(folder, []).append(entry)
     found = {}

@@ -78,7 +78,7 @@ def find_orphans(
     paths = [path for name, path in rules.uncommitted.items() if is_name(name)]
     copies = unfinished_copies(store) if paths else {}
     for path, health in inspect(store, history, paths).items():
-        files = store.list_prefix(path, sizes=True)
+        files = store.list_prefix(path)
         if path in copies:
             notes.append(f"{path} is a copy of a change that has not ended: it stays")
             notes.append(f"if that was broken off, run it again, or remove {copies[path]}")
@@ -135,7 +135,7 @@ def remove_orphans(
     # places: so all is read again, before and after the metadata goes.
     folders = [orphan for orphan in orphans if orphan.is_folder]
     for batch in _batches(_without_commit(store, key, folders)):
-        going = [one for one in batch if store.list_prefix(one.path, sizes=True) == one.files]
+        going = [one for one in batch if store.list_prefix(one.path) == one.files]
         paths = [f"{orphan.path}/{METADATA}" for orphan in going]
         held = {path: data for path, data in store.read_many(paths) if isinstance(data, bytes)}
         store.remove(held)

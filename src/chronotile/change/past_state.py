@@ -213,7 +213,7 @@ class Past:
         if stored is None:
             return PastFragment(name, folder, row, cells_timed=False, cells=None)
         try:
-            cells: int | None = self._reader.measure(stored)[1]
+            cells: int | None = stored.measure().cells
         except ChronotileError:
             cells = None
         applied = tuple(text.removesuffix(".upd") for text in stored.applied or ())

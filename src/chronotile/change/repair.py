@@ -45,7 +45,7 @@ from chronotile.change.plan import Plan, Seen, Stage, Step, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.check_array import blocking, check, metadata
 from chronotile.check.commit_files import damage
-from chronotile.check.conditions import commits, refusal, text_or_name
+from chronotile.check.conditions import refusal, text_or_name
 from chronotile.check.findings import count_text, finding
 from chronotile.check.fragment_health import (
     health_by_name,
@@ -86,6 +86,7 @@ from chronotile.history.read_history import read_history
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules, is_inside, schema_at
+from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -348,7 +349,7 @@ class Mender:
 
     def _drop_conditions(self) -> None:
         """Take out deletes and updates with which the engine cannot read the array."""
-        for commit, row in commits(self.rules):
+        for commit, row in tile_commits(self.rules, MAX_TIMESTAMP):
             uri = self.history.table.uri(row)
             if is_newer(uri):
                 continue

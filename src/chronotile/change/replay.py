@@ -301,7 +301,7 @@ _CONTENT = {SCHEMA: "schema", META: "metadata"}
 def copy_step(source: Store, target: Store, folder: str, name: str) -> Step:
     """List a fragment's folder, to copy or link it under another name."""
     new = f"{FRAGMENTS}/{name}"
-    entries = source.list_prefix(folder, sizes=True)
+    entries = source.list_prefix(folder)
     files = [(entry.path.removeprefix(f"{folder}/"), entry.size) for entry in entries]
     return Step(
         op="link" if Transfer(source, target).links else "copy",
@@ -543,7 +543,7 @@ class Holds:
         """Look whether each new fragment has all of its files."""
 
         def is_there(folder: str) -> bool:
-            found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+            found = {entry.path: entry.size for entry in store.list_prefix(folder)}
             return found == dict(self.shows[folder])
 
         return ahead(is_there, self.shows, store.concurrency)
@@ -640,6 +640,6 @@ def look_under_way(store: Store, rules: Rules, effect: Effect) -> tuple[str, ...
 
 def _is_young(store: Store, path: str) -> bool:
     """Tell whether a folder may belong to a write that is under way; an empty one may."""
-    times = [entry.modified_ms for entry in store.list_prefix(path, sizes=True)]
+    times = [entry.modified_ms for entry in store.list_prefix(path)]
     young = now_ms() - HOURS_24
     return not times or any(time is None or time > young for time in times)

@@ -501,7 +501,7 @@ class _Inverse:
 
     def _take_folder(self, path: str, reason: str) -> Iterator[Step]:
         """Move a copied fragment into the quarantine of the undo."""
-        files = self.store.list_prefix(path, sizes=True)
+        files = self.store.list_prefix(path)
         if not files:
             self.empty.append(path)
             return
@@ -816,7 +816,7 @@ def _effective(history: History) -> set[str]:
 
 def is_whole_folder(store: Store, folder: str, files: Mapping[str, int | None]) -> bool:
     """Tell whether a folder is there with all of its files, as far as they are known."""
-    found = {entry.path: entry.size for entry in store.list_prefix(folder, sizes=True)}
+    found = {entry.path: entry.size for entry in store.list_prefix(folder)}
     wanted = {f"{folder}/{name}": size for name, size in files.items()}
     return bool(found) and all(
         path in found and size in (None, found[path]) for path, size in wanted.items()

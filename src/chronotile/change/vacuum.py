@@ -367,7 +367,7 @@ def _folders(store: Store, removal: Removal) -> tuple[_FragmentFolder, ...]:
         return ()
     with ThreadPoolExecutor(8) as pool:
         paths = [one.folder for one in removal.fragments]
-        listed = pool.map(lambda path: store.list_prefix(path, sizes=True), paths)
+        listed = pool.map(lambda path: store.list_prefix(path), paths)
         return tuple(
             _FragmentFolder(one.folder, files, f"listed in {one.because}")
             for one, files in zip(removal.fragments, listed, strict=True)

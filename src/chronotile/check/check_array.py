@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from chronotile.check.commit_files import consolidated, damage
 from chronotile.check.conditions import (
     broken_tiles,
-    commits,
     conditions,
     lacking_fragments,
     lacking_words,
@@ -51,6 +50,7 @@ from chronotile.history.con_files import differing_tiles
 from chronotile.history.read_footers import count_cells
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules
+from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -260,7 +260,7 @@ def _lost_deletes(history: History, health: Mapping[str, Health]) -> Iterator[Fi
 def _older(store: Store, rules: Rules, health: Mapping[str, Health]) -> Iterator[Finding]:
     """Find deletes on a field that older fragments lack, as it was added later (F15)."""
     history = rules.history
-    for commit, row in commits(rules):
+    for commit, row in tile_commits(rules, MAX_TIMESTAMP):
         if history.table.uris.ext[row] != DEL and commit.offset:
             continue  # the engine does not see an update in a `.con`
         try:

@@ -143,20 +143,21 @@ def _strange_kinds(history: History) -> Iterator[Finding]:
     """
     listing, array = history.listing, history.array
     by_hand = "see to it by hand: it is never opened, moved or removed here"
-    folders = {*listing.stray_folders, *listing.folder_links}
     for path in listing.others:
         place, _, name = path.rpartition("/")
         if place in (FRAGMENTS, ENUMERATIONS):
             continue
         severity: Severity = "error"
-        if path in listing.specials:
+        kind = listing.stranger_kinds.get(path)
+        is_folder = kind in ("stray", "folder-link")
+        if kind == "special":
             message = "neither a file nor a folder: TileDB fails to list the folder around it"
-        elif path in folders and _breaks_as_folder(place, name):
+        elif is_folder and _breaks_as_folder(place, name):
             message = "expected a file, found a folder, which TileDB fails to read"
-        elif path in listing.file_links and _is_read(place, name):
+        elif kind == "file-link" and _is_read(place, name):
             message = "a symbolic link, which TileDB follows, but this tool does not"
             severity = "error" if _breaks_as_link(history, name) else "warning"
-        elif place == COMMITS and name.endswith(COMMIT_FILES) and path not in folders:
+        elif place == COMMITS and name.endswith(COMMIT_FILES) and not is_folder:
             message = "expected a file, found something that this tool never touches"
         else:
             continue

@@ -51,7 +51,7 @@ def conditions(rules: Rules) -> Iterator[Finding]:
     encrypted = [p.path for p in rules.history.problems if p.kind == "encrypted"]
     # The finding on the damaged `.con` says so already.
     cut = {cut_tile(rules.history, p.path) for p in rules.history.problems if p.kind == "con"}
-    for commit, row in commits(rules):
+    for commit, row in tile_commits(rules, MAX_TIMESTAMP):
         try:
             stored = commit.stored
         except KeyNeededError:
@@ -84,14 +84,9 @@ def conditions(rules: Rules) -> Iterator[Finding]:
         yield finding(array, "tile-encrypted", encrypted[0], message)
 
 
-def commits(rules: Rules) -> Iterator[tuple[Delete, int]]:
-    """Give the effective deletes and updates, each with its row, in time order."""
-    return tile_commits(rules, MAX_TIMESTAMP)
-
-
 def broken_tiles(rules: Rules) -> Iterator[Finding]:
     """Find deletes and updates that cannot be opened, with or without the key."""
-    return _broken(rules.history, (*commits(rules), *_copies(rules.history)))
+    return _broken(rules.history, (*tile_commits(rules, MAX_TIMESTAMP), *_copies(rules.history)))
 
 
 def _copies(history: History) -> Iterator[tuple[Delete, int]]:

@@ -16,6 +16,8 @@ its metadata, and the filtered bytes. Each tile ends where the next one begins, 
 from __future__ import annotations
 
 import struct
+from array import array
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,10 +30,11 @@ from chronotile.errors import (
     TooLargeError,
     WrongKeyError,
 )
+from chronotile.format import tiles
 from chronotile.format.datatypes import Datatype
 from chronotile.format.filters import AES_256_GCM, CEILING, Chunk, Filter, Pipeline, undo
 from chronotile.format.fragment_footer import COORDS, METADATA
-from chronotile.format.fragment_metadata import decode_tile_lists
+from chronotile.format.fragment_metadata import MetadataTiles
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.storage.store import MissingObjectError
 
@@ -39,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from chronotile.check.findings import LookedAt
-    from chronotile.format.fragment_footer import Footer
-    from chronotile.format.fragment_metadata import FileTiles, TileLists
+    from chronotile.format.fragment_footer import CellFile
+    from chronotile.format.fragment_metadata import Numbers
     from chronotile.format.fragment_size import FragmentSize
     from chronotile.format.schema import Schema
     from chronotile.history.read_history import History
@@ -82,20 +85,20 @@ class DeepCheck:
             return
         yield from self._extra_files(stored)
         try:
-            size, lists = self._lists(stored)
+            layouts = self._layouts(stored)
         except (KeyNeededError, TooLargeError) as error:
             self.closed.setdefault(error.problem, []).append(stored.where)
             return
         except (BadFileError, WrongKeyError) as error:
             yield _damaged(stored.where, error)
             return
-        for tiles in lists.files:
-            yield from self._cell_file(stored, size, lists, tiles)
+        for layout in layouts:
+            yield from self._cell_file(f"{stored.path}/{layout.file.name}", layout)
 
     def _extra_files(self, stored: StoredFooter) -> Iterator[Damage]:
         """Find files that the metadata does not name."""
         footer = stored.footer
-        named = {METADATA, *(name for name, _ in footer.files)}
+        named = {METADATA, *(file.name for file in footer.cell_files)}
         empty = {f"{f.stem}{end}.tdb" for f in footer.fields for end in ("", "_var", "_validity")}
         folder = self.store.list_dir(stored.path, sizes=True)
         for entry in folder.files:
@@ -104,26 +107,28 @@ class DeepCheck:
                 message = f"a file of {entry.size} bytes that the fragment's metadata does not name"
                 yield Damage("fragment-file-extra", entry.path, message)
 
-    def _lists(self, stored: StoredFooter) -> tuple[FragmentSize, TileLists]:
-        """Read the size of a fragment, and where its tiles start; compare them with each other."""
-        where, footer, schema = stored.where, stored.footer, stored.schema
+    def _layouts(self, stored: StoredFooter) -> list[CellFileLayout]:
+        """Find out what each cell file must hold; the lists of the metadata must agree."""
+        where, footer = stored.where, stored.footer
         if stored.metadata_size > _LEN_METADATA:
             raise TooLargeError(where, f"metadata of {stored.metadata_size} bytes")
         data = self.store.read(where)
-        size = self._reader.measure(stored)
-        lists = decode_tile_lists(data, footer, schema, where, key=self.key)
-        if lists.leaves is not None and lists.leaves != size.tiles:
-            problem = f"expected an R-tree of {size.tiles} tiles, found one of {lists.leaves}"
-            raise BadFileError(where, problem, footer.ofs_r_tree)
-        return size, lists
+        size, metadata = stored.measure(), MetadataTiles(data, where, self.key)
+        if not footer.dense:
+            levels = metadata.r_tree(footer, stored.schema).levels
+            leaves = levels[-1].count if levels else 0
+            if leaves != size.tiles:
+                problem = f"expected an R-tree of {size.tiles} tiles, found one of {leaves}"
+                raise BadFileError(where, problem, footer.ofs_r_tree)
+        layouts = [_layout(stored, size, metadata, file) for file in footer.cell_files]
+        header = tiles.read_header(data, footer.ofs_r_tree)
+        if header is None or not header.encryption:
+            return layouts
+        return [replace(one, pipeline=_encrypted(one.pipeline)) for one in layouts]
 
-    def _cell_file(
-        self, stored: StoredFooter, size: FragmentSize, lists: TileLists, tiles: FileTiles
-    ) -> Iterator[Damage]:
-        path = f"{stored.path}/{tiles.file.name}"
-        layout = _layout(stored.footer, stored.schema, size, lists, tiles)
+    def _cell_file(self, path: str, layout: CellFileLayout) -> Iterator[Damage]:
         self.looked_at.files += 1
-        self.looked_at.bytes += tiles.file.size
+        self.looked_at.bytes += layout.file.size
         try:
             reason = check_file(self.store, path, layout, self.key)
         except MissingObjectError:
@@ -146,23 +151,36 @@ def _damaged(path: str, error: BadFileError | WrongKeyError) -> Damage:
 
 
 def _layout(
-    footer: Footer, schema: Schema, size: FragmentSize, lists: TileLists, tiles: FileTiles
+    stored: StoredFooter, size: FragmentSize, metadata: MetadataTiles, file: CellFile
 ) -> CellFileLayout:
     """Work out what one cell file must hold."""
+    footer, schema, at = stored.footer, stored.schema, file.number
     whole = size.cells // size.tiles if footer.dense and size.tiles else schema.capacity
     last = whole if footer.dense else footer.last_cells
-    values = _values(schema, tiles.file.field)
+    values = _values(schema, file.field)
     pipeline, width, is_empty = values, values.cell_size, False
-    if tiles.file.part == "validity":
+    is_var = file.name.endswith("_var.tdb")
+    offsets = footer.ofs_var_tile_offsets if is_var else footer.ofs_tile_offsets
+    null_counts = sums = None
+    if file.part == "validity":
         pipeline, width = _other(schema, schema.validity_filters, Datatype.UINT8), 1
-    elif tiles.file.part == "offsets":
+        offsets = footer.ofs_validity_tile_offsets
+        # The engine counts only the cells of a dense tile that were written, and no NULLs of cells
+        # that vary in length.
+        if not (footer.dense or values.is_var):
+            null_counts = _figures(metadata, footer.ofs_tile_null_counts, at)
+    elif file.part == "offsets":
         pipeline, width = _other(schema, schema.offsets_filters, Datatype.UINT64), 8
         is_empty = values.holds_lengths
-    if lists.encrypted:
-        pipeline = _encrypted(pipeline)
-    is_var = tiles.file.name.endswith("_var.tdb")
+    elif file.part == "data" and not footer.dense and _adds_up(schema, file.field):
+        sums = _figures(metadata, footer.ofs_tile_sums, at)
+    has_sizes = is_var or (file.part == "offsets" and bool(footer.var_file_sizes[at]))
     return CellFileLayout(
-        tiles=_counted(tiles, values, footer, schema),
+        file=file,
+        offsets=metadata.numbers(offsets, at) or array("Q"),
+        var_sizes=metadata.numbers(footer.ofs_var_tile_sizes, at) if has_sizes else None,
+        null_counts=null_counts,
+        sums=sums,
         pipeline=pipeline,
         num_tiles=size.tiles,
         cells=lambda number: last if number == size.tiles - 1 else whole,
@@ -171,19 +189,22 @@ def _layout(
     )
 
 
-def _counted(tiles: FileTiles, values: Pipeline, footer: Footer, schema: Schema) -> FileTiles:
-    """Keep the counts of the engine that can be compared.
+def _figures(metadata: MetadataTiles, offsets: tuple[int, ...], at: int) -> Numbers | None:
+    """Read figures without which the engine reads cells too; None if they cannot be read."""
+    with suppress(BadFileError, WrongKeyError):
+        return metadata.numbers(offsets, at)
+    return None
 
-    It counts only the cells of a dense tile that were written, and no NULLs of cells that vary in
-    length. Its sums leave out NULLs, and those of floats depend on the order of the cells.
+
+def _adds_up(schema: Schema, name: str) -> bool:
+    """Return True if the engine's sum of a tile can be compared.
+
+    Its sums leave out NULLs, and those of floats depend on the order of the cells.
     """
-    field = schema.field(tiles.file.field)
-    if footer.dense or values.is_var:
-        return tiles._replace(null_counts=None, sums=None)
-    is_whole = values.datatype.code is not None and not values.datatype.is_float
-    if not is_whole or field is None or field.nullable or field.cell_val_num != 1:
-        return tiles._replace(sums=None)
-    return tiles
+    field = schema.field(name)
+    if field is None or field.nullable or field.cell_val_num != 1:
+        return False
+    return field.datatype.code is not None and not field.datatype.is_float
 
 
 def _values(schema: Schema, name: str) -> Pipeline:
@@ -221,13 +242,21 @@ def _encrypted(pipeline: Pipeline) -> Pipeline:
 class CellFileLayout:
     """The tiles of one cell file, by the schema and the footer."""
 
-    tiles: FileTiles
+    file: CellFile
+    offsets: Numbers
+    """Where each tile starts."""
+    var_sizes: Numbers | None = None
+    """Bytes of the values in each tile, of a field whose cells vary in length."""
+    null_counts: Numbers | None = None
+    """Cells without a value in each tile of a file of validity, as the engine counted them."""
+    sums: Numbers | None = None
+    """The bits of the sum of each tile's values, if it can be compared."""
     pipeline: Pipeline
     num_tiles: int
     cells: Callable[[int], int]
     """Cells in a tile, by its number."""
     width: int | None
-    """Bytes of a cell before the filters; None where `tiles.var_sizes` has them by tile."""
+    """Bytes of a cell before the filters; None where `var_sizes` has them by tile."""
     is_empty: bool = False
     """Whether its tiles hold nothing, as the values hold their own lengths."""
 
@@ -236,8 +265,8 @@ class CellFileLayout:
         if self.is_empty:
             return 0
         if self.width is None:
-            assert self.tiles.var_sizes is not None  # its field varies in length
-            return self.tiles.var_sizes[number]
+            assert self.var_sizes is not None  # its field varies in length
+            return self.var_sizes[number]
         return self.cells(number) * self.width
 
 
@@ -257,7 +286,7 @@ def check_file(store: Store, path: str, layout: CellFileLayout, key: bytes | Non
         BadFileError: It is damaged; the error has the byte.
     """
     ends = _tile_ends(layout, path)
-    blocks = _Blocks(store, path, layout.tiles.file.size)
+    blocks = _Blocks(store, path, layout.file.size)
     stopped = None
     start = 0
     for number, end in enumerate(ends):
@@ -282,11 +311,11 @@ def check_file(store: Store, path: str, layout: CellFileLayout, key: bytes | Non
 
 def _tile_ends(layout: CellFileLayout, path: str) -> list[int]:
     """Find where each tile ends: offsets must rise from 0 on, and leave room for each tile."""
-    offsets, size = layout.tiles.offsets, layout.tiles.file.size
+    offsets, size = layout.offsets, layout.file.size
     if len(offsets) != layout.num_tiles:
         problem = f"expected the starts of {layout.num_tiles} tiles in the metadata"
         raise BadFileError(path, f"{problem}, found {len(offsets)}")
-    sizes = layout.tiles.var_sizes
+    sizes = layout.var_sizes
     if sizes is not None and len(sizes) != layout.num_tiles:
         problem = f"expected the sizes of {layout.num_tiles} tiles in the metadata"
         raise BadFileError(path, f"{problem}, found {len(sizes)}")
@@ -342,7 +371,7 @@ class _TileContent:
 
     def __init__(self, layout: CellFileLayout, number: int) -> None:
         self.layout, self.number = layout, number
-        self.part = layout.tiles.file.part
+        self.part = layout.file.part
         self.is_offsets = self.part == "offsets" and not layout.is_empty
         self.last, self.nulls, self.sum, self.magnitude = 0, 0, 0, 0.0
         self.is_first = True
@@ -356,7 +385,7 @@ class _TileContent:
             self._add_offsets(data, at, path)
         elif self.part == "validity":
             self.nulls += data.count(0)
-        elif self.layout.tiles.sums is not None:
+        elif self.layout.sums is not None:
             datatype = self.layout.pipeline.datatype
             values = np.frombuffer(data, f"<{datatype.code}", len(data) // datatype.size)
             self.magnitude += float(np.abs(values.astype(np.float64)).sum())
@@ -366,7 +395,7 @@ class _TileContent:
         values = np.frombuffer(data, "<u8", len(data) // 8)
         if not len(values):
             return
-        sizes = self.layout.tiles.var_sizes
+        sizes = self.layout.var_sizes
         end = sizes[self.number] if sizes is not None else 0
         first, last = int(values[0]), int(values[-1])
         if (
@@ -381,13 +410,13 @@ class _TileContent:
 
     def end(self, at: int, path: str) -> None:
         """Look at a tile as a whole."""
-        counts = self.layout.tiles.null_counts
+        counts = self.layout.null_counts
         if counts is not None and len(counts) == self.layout.num_tiles:
             expected = counts[self.number]
             if expected != self.nulls:
                 problem = f"expected {expected} cells without a value in a tile"
                 raise BadFileError(path, f"{problem}, found {self.nulls}", at)
-        sums = self.layout.tiles.sums
+        sums = self.layout.sums
         # The engine keeps no sum that leaves 64 bits on its way.
         is_kept = sums is not None and len(sums) == self.layout.num_tiles
         if sums is not None and is_kept and self.magnitude < 1 << 62:

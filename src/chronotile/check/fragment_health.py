@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.errors import (
     BadFileError,
+    ChronotileError,
     KeyNeededError,
     MissingSchemaError,
     TooLargeError,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 NEWER = f"its format version is later than {NEWEST_VERSION}, the last that is known here"
 """Why the health of a fragment is unknown, and no change touches it."""
-_CORES = ("2.8", "2.9", "2.10", "2.11", "2.12", "2.14", "2.15", "2.16", "2.17", "2.19", "2.25")
-"""The first core that wrote each format version, from 12 on."""
 _LISTED_SINGLY = 16
 """Up to this many fragments of a bucket, list each folder by itself."""
 _LEN_METADATA = 1 << 28
@@ -194,7 +193,7 @@ def _listed(store: Store, paths: tuple[str, ...]) -> Callable[[str], _Files]:
 
         return one
     folders: dict[str, dict[str, Entry]] = {}
-    for entry in store.list_prefix(FRAGMENTS, sizes=True):
+    for entry in store.list_prefix(FRAGMENTS):
         folder, _, name = entry.path.rpartition("/")
         folders.setdefault(folder, {})[name] = entry
     for path in paths:
@@ -249,7 +248,7 @@ class _Inspector:
             return Health(path, Wholeness.DAMAGED, error.problem, where, stored.schema_file)
         health = _compared(files, *self._with_others(stored, flaw, data))
         with suppress(BadFileError):
-            health = health._replace(measured=self.reader.measure(stored))
+            health = health._replace(measured=stored.measure())
         if health.is_whole and stored.footer.dense and data and health.measured is not None:
             problem = self._miscounted(stored, data, health.measured.tiles)
             state = Wholeness.MISCOUNTED if problem else Wholeness.WHOLE
@@ -257,7 +256,7 @@ class _Inspector:
         return health
 
     def _miscounted(self, stored: StoredFooter, data: bytes, tiles: int) -> str:
-        """Say that a dense fragment has other tiles than its domain (F19), and who wrote it."""
+        """Say that a dense fragment has other tiles than its domain (F19)."""
         footer = stored.footer
         starts = zip(footer.ofs_tile_offsets, footer.file_sizes, strict=True)
         first = next((offset for offset, size in starts if size), None)
@@ -265,12 +264,9 @@ class _Inspector:
         there = tiles if payload is None else int.from_bytes(payload[:8], "little")
         if there == tiles:
             return ""
-        at = footer.version - 12
-        core = _CORES[at] if at >= 0 else "before 2.8"
-        core += f" to before {_CORES[at + 1]}" if 0 <= at < len(_CORES) - 1 else ""
         return (
-            f"its files have {there:,} tiles, its domain {tiles:,}: core {core} wrote "
-            f"it, by its format version {footer.version}, and cut a write wrongly (F19)"
+            f"its files have {there:,} tiles, its domain {tiles:,}: a core before 2.29.2 cut a "
+            "write wrongly (F19)"
         )
 
     def _footer(self, name: str, data: bytes, size: int) -> tuple[StoredFooter, str]:
@@ -278,11 +274,11 @@ class _Inspector:
         try:
             return self.reader.decode(self.reader.cut(name, data, size)), ""
         except BadFileError as error:
-            copy = self.reader.copies([name]).get(name)
-            if copy is None:
+            ((_, copy),) = self.reader.read_raw([name])
+            if isinstance(copy, ChronotileError) or not copy.is_consolidated:
                 raise
             flaw = f"{error.problem}; a .meta holds another copy of the footer"
-            return self.reader.decode(self.reader.copied(name, copy, size)), flaw
+            return self.reader.decode(copy), flaw
 
     def _with_others(
         self, stored: StoredFooter, flaw: str, data: bytes
@@ -323,7 +319,7 @@ def _compared(files: _Files, stored: StoredFooter, flaw: str) -> Health:
         kept = stored.footer.has_delete_metadata
         return Health(stored.path, state, problem, where, stored.schema_file, applied, kept)
 
-    for name, size in stored.footer.files:
+    for _, _, name, size, _ in stored.footer.cell_files:
         entry = files.sizes.get(name)
         if entry is None and name in files.links:
             problem = "a file is a symbolic link, which is never followed"

@@ -106,7 +106,10 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
         elif lone := hiding.get(path.rpartition("/")[2]):
             message = lone.words
             is_broken = health is not None and not health[path].is_whole
-            hint = lone.by_hand if is_broken else COMMIT_IT
+            hint = COMMIT_IT
+            if is_broken:
+                hint = f"nothing to run: move {lone.path} out of the array by hand: then what it "
+                hint += "lists is visible again"
         code, array = "fragment-without-commit", rules.history.array
         yield finding(array, code, path, message, severity=severity, hint=hint)
 
@@ -131,16 +134,8 @@ class LoneVacuum(NamedTuple):
     def words(self) -> str:
         """The fact, in a sentence."""
         hidden = count_text(self.number, "committed fragment")
-        them = "it" if self.number == 1 else "them"
-        lone = f"this one, which replaces {them}, has no commit: none of their rows is visible"
+        lone = "this one, which has their rows, has no commit: none of them is visible"
         return f"{self.path} hides {hidden}, and {lone}"
-
-    @property
-    def by_hand(self) -> str:
-        """The hint if the fragment is not whole."""
-        them = "it lists is" if self.number == 1 else "it lists are"
-        moved = f"nothing to run: move {self.path} out of the array by hand"
-        return f"{moved}: then what {them} visible again"
 
 
 def lone_vacuums(rules: Rules) -> dict[str, LoneVacuum]:

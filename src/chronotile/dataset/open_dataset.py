@@ -254,7 +254,7 @@ def _row(dataset: Dataset, node: Node, *, sizes: bool, logs: bool) -> MemberRow:
             commits = table.commit_count
             changed = int(table.uris.t2.max()) if len(table) else None
         if sizes:
-            size = sum(entry.size or 0 for entry in node.store.list_prefix(sizes=True))
+            size = sum(entry.size or 0 for entry in node.store.list_prefix())
     member = node.member
     return MemberRow(
         path=node.path,

@@ -132,17 +132,10 @@ def cut_line(data: bytes) -> str | None:
     >>> cut_line(b"__commits/a.wrt\n__commits/b")
     '__commits/b'
     """
-    at = 0
-    while at < len(data):
-        end = data.find(b"\n", at)
-        if end < 0:
-            text = data[at:].decode("utf-8", "replace")
-            return None if text.endswith((*WRITES, *TILES)) else text
-        line = data[at:end]
-        at = end + 1
-        if line.endswith(_WITH_TILE):
-            at += 8 + int.from_bytes(data[at : at + 8], "little")
-    return None
+    _, tiles = salvage_con(data)
+    end = sum(tiles[-1][1:]) if tiles else 0
+    text = data[end:].rpartition(b"\n")[2].decode("utf-8", "replace")
+    return text if text and not text.endswith((*WRITES, *TILES)) else None
 
 
 def is_cut_con(data: bytes) -> bool:

@@ -11,7 +11,6 @@ hold both to the same answer.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.errors import BadFileError
+from chronotile.format import arrow_compute as pc
 from chronotile.format import tiles
 from chronotile.format.footer_columns import FooterSpans
 from chronotile.format.fragment_footer import check_version, expect
@@ -50,45 +50,52 @@ class ListedFooter(NamedTuple):
         return self.name.rstrip("/").rpartition("/")[2]
 
 
-class FooterIndex(NamedTuple):
-    """The names that a `.meta` lists, in its own order, and where their footers are."""
+class NamedFooters(NamedTuple):
+    """Footers with the names of their fragments; the last of a name counts."""
 
-    payload: bytes
     names: pa.Array
     """As they are listed."""
-    starts: Indices
-    """Where each footer starts in the payload."""
+    spans: FooterSpans
 
-    def spans(self) -> FooterSpans:
-        """Give the footers: each ends where the next one starts."""
-        starts = self.starts
-        ends = np.append(starts[1:], len(self.payload))
-        if not (ends > starts).all():
-            known = np.append(np.unique(starts), len(self.payload))
-            ends = known[np.searchsorted(known, starts, side="right").clip(max=len(known) - 1)]
-        return FooterSpans(self.payload, starts, ends - starts)
+    def places(self, names: pa.Array) -> Indices:
+        """Find the footers of some fragments, all different; -1 if there is none."""
+        if names.equals(self.names):  # as a rule: both are in time order
+            return np.arange(len(names))
+        last = len(self.names) - 1
+        if pc.does_without(len(names) + len(self.names)):
+            known = {name: at for at, name in enumerate(pc.raw_texts(self.names))}
+            return np.array([known.get(name, -1) for name in pc.raw_texts(names)], np.int64)
+        from_last = pc.index_in(names, value_set=self.names[::-1])
+        return last - np.asarray(pc.fill_null(from_last, last + 1), np.int64)
 
     def listed(self) -> tuple[ListedFooter, ...]:
         """Cut out the footers one by one."""
         # Each is cut once, though a file that lies may list one a million times.
-        ends = [*np.unique(self.starts).tolist(), len(self.payload)]
-        footers = {start: self.payload[start:end] for start, end in itertools.pairwise(ends)}
-        pairs = zip(self.names.to_pylist(), self.starts.tolist(), strict=True)
+        data, starts, lengths = self.spans.data, *(one.tolist() for one in self.spans[1:])
+        once = dict(zip(starts, lengths, strict=True))
+        footers = {start: data[start : start + length] for start, length in once.items()}
+        pairs = zip(self.names.to_pylist(), starts, strict=True)
         return tuple(ListedFooter(name, start, footers[start]) for name, start in pairs)
 
 
-def read_index(payload: bytes, where: str) -> FooterIndex:
+def read_index(payload: bytes, where: str) -> NamedFooters:
     """Find the footers in the payload of a `.meta`."""
     expect(len(payload) >= _COUNT.size, where, 0, "the number of fragments in 4", len(payload))
     (count,) = _COUNT.unpack_from(payload)
     most = (len(payload) - _COUNT.size) // 16
     if count > most:
         raise BadFileError(where, f"expected at most {most} fragments, found {count}", 0)
-    return _alike(payload, count) or _one_by_one(payload, count, where)
+    names, starts = _alike(payload, count) or _one_by_one(payload, count, where)
+    # Each ends where the next one starts.
+    ends = np.append(starts[1:], len(payload))
+    if not (ends > starts).all():
+        known = np.append(np.unique(starts), len(payload))
+        ends = known[np.searchsorted(known, starts, side="right").clip(max=len(known) - 1)]
+    return NamedFooters(names, FooterSpans(payload, starts, ends - starts))
 
 
-def _alike(payload: bytes, count: int) -> FooterIndex | None:
-    """Read the index if all names are of one length, as a rule; else None."""
+def _alike(payload: bytes, count: int) -> tuple[pa.Array, Indices] | None:
+    """Read names and starts if all names are of one length, as a rule; else None."""
     size = int.from_bytes(payload[_COUNT.size : _COUNT.size + 8], "little")
     if not 0 < size <= 1024 or _COUNT.size + count * (16 + size) > min(len(payload), _LEN_SMALL):
         return None
@@ -101,10 +108,10 @@ def _alike(payload: bytes, count: int) -> FooterIndex | None:
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(size)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(names)]
     texts = pa.Array.from_buffers(pa.string(), count, buffers)
-    return FooterIndex(payload, texts, starts.astype(np.int64))
+    return texts, starts.astype(np.int64)
 
 
-def _one_by_one(payload: bytes, count: int, where: str) -> FooterIndex:
+def _one_by_one(payload: bytes, count: int, where: str) -> tuple[pa.Array, Indices]:
     at, names, starts = _COUNT.size, list[str](), list[int]()
     for _ in range(count):
         expect(len(payload) - at >= 8, where, at, "the size of a name in 8", len(payload) - at)
@@ -124,7 +131,7 @@ def _one_by_one(payload: bytes, count: int, where: str) -> FooterIndex:
             raise BadFileError(where, problem, at)
         starts.append(start)
         at += 8
-    return FooterIndex(payload, pa.array(names, pa.string()), np.array(starts, np.int64))
+    return pa.array(names, pa.string()), np.array(starts, np.int64)
 
 
 def encode_consolidated_footers(

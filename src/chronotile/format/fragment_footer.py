@@ -102,6 +102,8 @@ class CellFile(NamedTuple):
     """`data`, `offsets`, `validity`, `timestamps` or `deletes`."""
     name: str
     size: int
+    number: int
+    """That of its field in `Footer.fields`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,27 +171,17 @@ class Footer:
     @property
     def cell_files(self) -> tuple[CellFile, ...]:
         """Each cell file that holds anything."""
-        return tuple(file for file, _ in self.numbered_files)
-
-    @property
-    def numbered_files(self) -> tuple[tuple[CellFile, int], ...]:
-        """Each cell file that holds anything, with the number of its field in `fields`."""
         columns = (
             ("", self.file_sizes),
             ("_var", self.var_file_sizes),
             ("_validity", self.validity_file_sizes),
         )
         return tuple(
-            (CellFile(name, _PARTS.get(suffix, part), f"{stem}{suffix}.tdb", size), at)
+            CellFile(name, _PARTS.get(suffix, part), f"{stem}{suffix}.tdb", size, at)
             for suffix, column in columns
             for at, ((name, stem, part), size) in enumerate(zip(self.fields, column, strict=False))
             if size
         )
-
-    @property
-    def files(self) -> tuple[tuple[str, int], ...]:
-        """(name, bytes) of each cell file that holds anything."""
-        return tuple((file.name, file.size) for file in self.cell_files)
 
     @property
     def needed(self) -> frozenset[int]:

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from chronotile.errors import BadFileError, WrongKeyError
+from chronotile.errors import BadFileError
 from chronotile.format import tiles
 from chronotile.format.fragment_footer import (
     COORDS,
     FIRST_WITH_SCHEMA_NAME,
     LEN_LENGTH,
-    CellFile,
     Footer,
     FooterHead,
     FooterLayout,
@@ -188,28 +187,6 @@ def frame_metadata(data: bytes, where: str) -> Frame:
     return Frame(found, head, end)
 
 
-class FileTiles(NamedTuple):
-    """Where the tiles of one cell file start, and figures of each tile."""
-
-    file: CellFile
-    offsets: Numbers
-    var_sizes: Numbers | None
-    """Bytes of the values in each tile, of a field whose cells vary in length."""
-    null_counts: Numbers | None = None
-    """Cells without a value in each tile of a file of validity; None where nobody counted."""
-    sums: Numbers | None = None
-    """The bits of the sum of each tile's values, if there is one."""
-
-
-class TileLists(NamedTuple):
-    """The lists that the engine needs to find the cells of a fragment."""
-
-    files: tuple[FileTiles, ...]
-    leaves: int | None
-    """Boxes in the last level of the R-tree; None where the fragment is dense."""
-    encrypted: bool
-
-
 def decode_metadata(
     data: bytes,
     schema: Schema,
@@ -229,7 +206,7 @@ def decode_metadata(
     """
     start = frame_metadata(data, where).footer_start
     footer = FooterLayout(schema).decode(data[start:], f"{where}, footer")
-    opener = _Opener(data[:start], where, key, ceiling)
+    opener = MetadataTiles(data[:start], where, key, ceiling)
     conditions = footer.ofs_processed_conditions
     return FragmentMetadata(
         footer=footer,
@@ -237,48 +214,6 @@ def decode_metadata(
         fields=tuple(_fields(footer, schema, opener)),
         applied_deletes=() if conditions is None else decode_applied(*opener.open(conditions)),
     )
-
-
-def decode_tile_lists(
-    data: bytes, footer: Footer, schema: Schema, where: str, *, key: bytes | None = None
-) -> TileLists:
-    """Read where each tile of each cell file starts; other tiles of the metadata stay closed.
-
-    Raises:
-        KeyNeededError: It is encrypted, and there is no key.
-        WrongKeyError: It is encrypted, and the key does not open it.
-    """
-    opener = _Opener(data, where, key, tiles.DEFAULT_CEILING)
-
-    def starts(offsets: tuple[int, ...], at: int) -> Numbers:
-        return decode_numbers(*opener.open(offsets[at]))
-
-    def figures(offsets: tuple[int, ...], at: int) -> Numbers | None:
-        # The engine reads cells without them.
-        with suppress(BadFileError, WrongKeyError):
-            return opener.numbers(offsets, at)
-        return None
-
-    files = []
-    for file, at in footer.numbered_files:
-        if file.part == "validity":
-            nulls = figures(footer.ofs_tile_null_counts, at)
-            offsets = starts(footer.ofs_validity_tile_offsets, at)
-            files.append(FileTiles(file, offsets, None, nulls))
-        elif file.name.endswith("_var.tdb"):
-            offsets = starts(footer.ofs_var_tile_offsets, at)
-            files.append(FileTiles(file, offsets, starts(footer.ofs_var_tile_sizes, at)))
-        else:
-            is_var = file.part == "offsets" and bool(footer.var_file_sizes[at])
-            sizes = starts(footer.ofs_var_tile_sizes, at) if is_var else None
-            sums = figures(footer.ofs_tile_sums, at) if file.part == "data" else None
-            files.append(FileTiles(file, starts(footer.ofs_tile_offsets, at), sizes, None, sums))
-    leaves = None
-    if not footer.dense:
-        levels = opener.r_tree(footer, schema).levels
-        leaves = levels[-1].count if levels else 0
-    header = tiles.read_header(data, footer.ofs_r_tree)
-    return TileLists(tuple(files), leaves, header is not None and header.encryption != 0)
 
 
 def _walk(data: bytes) -> tuple[tuple[StoredTile, ...], int]:
@@ -297,10 +232,12 @@ def _walk(data: bytes) -> tuple[tuple[StoredTile, ...], int]:
     return tuple(stored), at
 
 
-class _Opener:
-    """Opens the tiles before a footer, each once, within a ceiling for all of them."""
+class MetadataTiles:
+    """The tiles before a footer: each is opened once, within a ceiling for all of them."""
 
-    def __init__(self, data: bytes, where: str, key: bytes | None, ceiling: int) -> None:
+    def __init__(
+        self, data: bytes, where: str, key: bytes | None, ceiling: int = tiles.DEFAULT_CEILING
+    ) -> None:
         self._data, self._where, self._key, self._left = data, where, key, ceiling
         self._payloads: dict[int, bytes] = {}
 
@@ -315,20 +252,23 @@ class _Opener:
         return self._payloads[offset], f"{self._where}, payload of the tile at byte {offset}"
 
     def numbers(self, offsets: tuple[int, ...], at: int) -> Numbers | None:
+        """Read the list of numbers of one field; None if its footer names none."""
         return decode_numbers(*self.open(offsets[at])) if at < len(offsets) else None
 
     def bounds(self, offsets: tuple[int, ...], at: int, width: int | None) -> TileBounds | None:
+        """Read the bounds of one field, of `width` bytes each; None if its footer names none."""
         if not 0 <= at < len(offsets):
             return None
         payload, place = self.open(offsets[at])
         return decode_bounds(payload, width, place)
 
     def r_tree(self, footer: Footer, schema: Schema) -> RTree:
+        """Read the R-tree."""
         payload, place = self.open(footer.ofs_r_tree)
         return decode_r_tree(payload, footer.version, coordinate_sizes(schema), place)
 
 
-def _fields(footer: Footer, schema: Schema, opener: _Opener) -> Iterator[FieldTiles]:
+def _fields(footer: Footer, schema: Schema, opener: MetadataTiles) -> Iterator[FieldTiles]:
     # The coordinates of old have room for bounds in later versions too, but nothing in it.
     widths = {field.name: field.cell_size for field in schema.fields} | {COORDS: 1}
     statistics: tuple[FieldStatistics, ...] = ()

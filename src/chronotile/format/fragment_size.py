@@ -10,7 +10,6 @@ has whole space tiles: its domain, rounded out to the extents that the schema ha
 from __future__ import annotations
 
 import json
-import math
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,52 +44,46 @@ class Axis(NamedTuple):
     extent: int
 
 
-class FragmentMeasure:
-    """Measures the fragments of one schema: made once, used for many."""
+def measure(footer: Footer, schema: Schema, where: str) -> FragmentSize:
+    """Count the tiles and cells of a fragment by its footer.
 
-    def __init__(self, schema: Schema) -> None:
-        self._capacity = schema.capacity
-        self._dimensions = schema.dimensions
-        self._axes: tuple[Axis, ...] | None = None
-
-    def measure(self, footer: Footer, where: str) -> FragmentSize:
-        """Count the tiles and cells of a fragment by its footer.
-
-        Raises:
-            BadFileError: The footer cannot be true.
-        """
-        tiles = self._dense_tiles(footer, where) if footer.dense else footer.sparse_tiles
-        most = max(footer.file_sizes, default=0) // _LEAST_TILE
-        if tiles > most:
-            problem = f"expected at most {most} tiles in files of its sizes, found {tiles}"
-            raise BadFileError(where, problem)
-        if footer.dense:
-            cells = tiles * math.prod(axis.extent for axis in self._axes or ())
-        elif tiles and footer.last_cells > self._capacity:
-            problem = f"expected at most {self._capacity} cells in the last tile"
+    Raises:
+        BadFileError: The footer cannot be true.
+    """
+    capacity = schema.capacity
+    tiles, per_tile = footer.sparse_tiles, capacity
+    if footer.dense:
+        tiles, per_tile = _dense_tiles(footer, schema.dimensions, where)
+    most = max(footer.file_sizes, default=0) // _LEAST_TILE
+    if tiles > most:
+        problem = f"expected at most {most} tiles in files of its sizes, found {tiles}"
+        raise BadFileError(where, problem)
+    cells = tiles * per_tile
+    if tiles and not footer.dense:
+        if footer.last_cells > capacity:
+            problem = f"expected at most {capacity} cells in the last tile"
             raise BadFileError(where, f"{problem}, found {footer.last_cells}")
-        else:
-            cells = (tiles - 1) * self._capacity + footer.last_cells if tiles else 0
-        if cells > MOST_CELLS:
-            raise BadFileError(where, f"expected at most {MOST_CELLS} cells, found {cells}")
-        return FragmentSize(tiles, cells)
+        cells += footer.last_cells - capacity
+    if cells > MOST_CELLS:
+        raise BadFileError(where, f"expected at most {MOST_CELLS} cells, found {cells}")
+    return FragmentSize(tiles, cells)
 
-    def _dense_tiles(self, footer: Footer, where: str) -> int:
-        if footer.domain is None:
-            return 0
-        if self._axes is None:
-            self._axes = tuple(axis_of(field, where) for field in self._dimensions)
-        tiles = 1
-        for field, axis, (low, high) in zip(
-            self._dimensions, self._axes, footer.domain, strict=True
-        ):
-            least, largest = (struct.unpack(axis.code, raw)[0] for raw in (low, high))
-            if not axis.first <= least <= largest <= axis.last:
-                problem = f"expected {field.name!r} from {axis.first} to {axis.last}"
-                raise BadFileError(where, f"{problem}, found {least} to {largest}")
-            first, last = ((at - axis.first) // axis.extent for at in (least, largest))
-            tiles *= last - first + 1
-        return tiles
+
+def _dense_tiles(footer: Footer, dimensions: tuple[Field, ...], where: str) -> tuple[int, int]:
+    """Count the tiles of a dense fragment, and the cells in each."""
+    tiles = cells = 1
+    if footer.domain is None:
+        return 0, 0
+    for field, (low, high) in zip(dimensions, footer.domain, strict=True):
+        axis = axis_of(field, where)
+        least, largest = (struct.unpack(axis.code, raw)[0] for raw in (low, high))
+        if not axis.first <= least <= largest <= axis.last:
+            problem = f"expected {field.name!r} from {axis.first} to {axis.last}"
+            raise BadFileError(where, f"{problem}, found {least} to {largest}")
+        first, last = ((at - axis.first) // axis.extent for at in (least, largest))
+        tiles *= last - first + 1
+        cells *= axis.extent
+    return tiles, cells
 
 
 def domain_values(domain: tuple[Range, ...], dimensions: tuple[Field, ...]) -> Json:

@@ -47,12 +47,15 @@ class GroupEntry(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its name, else its URI: no other member has the same.
+        """Its name, else its URI, with a local path as the engine writes it: no other has the same.
 
-        >>> GroupEntry("s3://lake/a", None, "array", is_relative=False).key
-        's3://lake/a'
+        >>> GroupEntry("/data/a", None, "array", is_relative=False).key
+        'file:///data/a'
         """
-        return self.uri if self.name is None else self.name
+        if self.name is not None:
+            return self.name
+        is_local = self.uri.startswith("/") and not self.is_relative
+        return f"file://{self.uri}" if is_local else self.uri
 
 
 class GroupDetails(NamedTuple):

@@ -150,20 +150,20 @@ def _facts(
     reader: FooterReader, many: ManyFooters, versions: Indices, is_merged: Mask
 ) -> Iterator[tuple[Indices, pa.Table]]:
     """Decode footers, part by part: their places among these, and the facts of each."""
-    sizes = np.zeros(len(versions), np.int64) if many.sizes is None else many.sizes
+    sizes = many.metadata_sizes()
     is_left = sizes >= 0
     # A fragment that was made from others may have applied deletes, and an old one names no
     # schema: those are decoded one by one.
     is_plain = is_left & ~is_merged & (versions >= FIRST_WITH_SCHEMA_NAME)
     spans = many.spans._replace(length=np.where(is_plain, many.spans.length, 0))
-    for part in sparse_columns(spans, reader.layout_of):
+    for part in sparse_columns(spans, lambda file: reader.layout(file, file)):
         if not part.has_timestamps and not part.has_delete_metadata:
             is_left[part.rows] = False
             yield part.rows, _facts_of_writes(part, sizes[part.rows], _WORDS[many.tails is None])
     singles = {}
     for at in np.flatnonzero(is_left).tolist():
         try:
-            singles[at] = _facts_of_one(reader, reader.decode(many.raw(reader, at), applied=True))
+            singles[at] = _facts_of_one(reader.decode(many.raw(reader, at), applied=True))
         except ChronotileError as error:
             about_one_object(error)
     yield np.array([*singles], np.int64), pa.Table.from_pylist([*singles.values()], _FACTS)
@@ -189,14 +189,14 @@ def _facts_of_writes(part: FooterColumns, sizes: Indices, metadata: str) -> pa.T
     return pa.table([pa.array(columns[one.name], one.type) for one in _FACTS], schema=_FACTS)
 
 
-def _facts_of_one(reader: FooterReader, stored: StoredFooter) -> dict[str, object]:
+def _facts_of_one(stored: StoredFooter) -> dict[str, object]:
     """Give the facts of any fragment.
 
     Raises:
         BadFileError: The footer cannot be true.
     """
     footer = stored.footer
-    tiles, cells = reader.measure(stored)
+    tiles, cells = stored.measure()
     return {
         "version": footer.version,
         "cells": cells,

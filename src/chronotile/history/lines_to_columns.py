@@ -7,7 +7,7 @@ the same records, or both refuse.
 A commit log is mostly text of one shape, `__commits/__t1_t2_uuid_v.wrt`. If the underscores of many
 lines stand in the same places, each part is a block of columns, which numpy checks and turns into
 numbers at once. Blocks are small, so the work stays in cache and takes little memory. `names`
-parses each line of an unusual shape; the generated parser reads a file that the fast path cannot.
+parses each line of an unusual shape; the generated parser says what is wrong with a damaged file.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     [8, 8, 8]
     """
     walk = _Walk(memoryview(data), has_tiles=True)
-    if walk.to_the_end():
-        uris, tiles = walk.columns()
-        if not uris.bad and not _has_strays(uris, tiles):
-            return uris, tiles
-    return _scan_slowly(data, where)
+    is_whole = walk.to_the_end()
+    uris, tiles = walk.columns()
+    if not is_whole or uris.bad or _has_strays(uris, tiles):
+        decode_con(bytes(data), where)  # it says what is wrong
+    return uris, tiles
 
 
 def _has_strays(uris: Uris, tiles: Tiles) -> bool:
@@ -92,17 +92,6 @@ def _has_strays(uris: Uris, tiles: Tiles) -> bool:
     is_stray = (uris.ext != WRT) & (uris.ext != OK)
     is_stray[tiles.row] = False
     return bool(is_stray.any())
-
-
-def _scan_slowly(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
-    """Read a `.con` with the generated parser."""
-    records = decode_con(bytes(data), where)
-    starts = np.array([record.offset for record in records], np.int64)
-    lengths = np.array([len(record.uri.encode()) for record in records], np.int64)
-    tiles = [
-        (n, r.tile_offset or 0, len(r.tile)) for n, r in enumerate(records) if r.tile is not None
-    ]
-    return _one_by_one(data, starts, lengths), tiles_of(tiles)
 
 
 def tiles_of(tiles: Sequence[tuple[int, int, int]]) -> Tiles:

@@ -87,14 +87,9 @@ class Listing:
     """Files of `__meta`."""
     others: tuple[str, ...]
     """Whole paths of strangers: what is no part of an array."""
-    stray_folders: tuple[str, ...]
-    """The folders among the strangers."""
-    file_links: tuple[str, ...]
-    """Whole paths of symbolic links to files, which are never followed; the engine follows them."""
-    folder_links: tuple[str, ...]
-    """Whole paths of symbolic links to folders."""
-    specials: tuple[str, ...]
-    """Links to nothing, pipes, sockets, devices: the engine fails to list the folder around one."""
+    stranger_kinds: Mapping[str, str]
+    """Their kinds, as of `Stranger`; `stray` for a folder that is no part of an array. Links are
+    never followed; the engine follows them, and fails to list a folder with a `special` in it."""
     linked_fragments: tuple[str, ...]
     """Whole paths of fragments whose folder is a link; `fragments` has their names too."""
     folder_times: Mapping[str, int | None]
@@ -143,36 +138,34 @@ def list_array(store: Store, *, fragments: bool = True) -> Listing:
     by_folder = {path: listed.get(path, Names()) for path in _LISTED}
     root = by_folder[""]
     schemas = _paths(SCHEMA, by_folder[SCHEMA])
-    names = set(root.files)
-    old = (OLD_SCHEMA,) if OLD_SCHEMA in names else ()
+    files = set(root.files)
+    old = (OLD_SCHEMA,) if OLD_SCHEMA in files else ()
     if not schemas and not old:
         raise no_array(store, root.folders)
-    links = _links(by_folder, "folder-link")
-    linked = tuple(p for p in links if _is_linked_fragment(p))
+    kinds = {one.path: one.kind for names in by_folder.values() for one in names.strangers}
+    linked = tuple(sorted(path for path in kinds if _is_linked_fragment(path, kinds[path])))
+    stray = _stray_folders(by_folder)
     strange = [name for name in root.folders if name not in _KNOWN_FOLDERS]
     root_fragments = tuple(sorted(name for name in strange if is_name(name)))
-    implied, calls = _implied(store, root_fragments, names)
+    implied, calls = _implied(store, root_fragments, files)
     inside = tuple(p.rpartition("/")[2] for p in linked if p.startswith(f"{FRAGMENTS}/"))
     folders = by_folder[FRAGMENTS].folders
     return Listing(
         commits=by_folder[COMMITS].files,
         non_writes=_non_writes(by_folder[COMMITS].files),
-        root_commits=tuple(sorted(n for n in names if n.endswith(ROOT_FILES[:2]))),
+        root_commits=tuple(sorted(n for n in files if n.endswith(ROOT_FILES[:2]))),
         fragments=(*folders, *inside) if inside else folders,
         root_fragments=(*root_fragments, *(p for p in linked if "/" not in p)),
         implied=implied,
         fragment_meta=(
-            *sorted(name for name in names if name.endswith(".meta")),
+            *sorted(name for name in files if name.endswith(".meta")),
             *_paths(FRAGMENT_META, by_folder[FRAGMENT_META]),
         ),
         schemas=(*old, *schemas),
         enumerations=_paths(ENUMERATIONS, by_folder[ENUMERATIONS]),
         meta=tuple(sorted(by_folder[META].files)),
-        others=_others(by_folder),
-        stray_folders=_stray_folders(by_folder),
-        file_links=_links(by_folder, "file-link"),
-        folder_links=links,
-        specials=_links(by_folder, "special"),
+        others=_others(by_folder, stray),
+        stranger_kinds=kinds | dict.fromkeys(stray, "stray"),
         linked_fragments=linked,
         folder_times=(
             {p: n.change_time for p, n in listed.items()} if traits.has_change_times else {}
@@ -255,31 +248,27 @@ def _implied(
     return tuple(name for name, is_whole in whole if is_whole), len(old)
 
 
-def _others(by_folder: dict[str, Names]) -> tuple[str, ...]:
+def _others(by_folder: dict[str, Names], stray: list[str]) -> tuple[str, ...]:
     root = by_folder[""]
     others = [n for n in root.files if n not in _ROOT_OWN and not n.endswith(ROOT_FILES)]
     others = [name for name in others if not is_name(name)]
-    others += _stray_folders(by_folder)
+    others += stray
     others += [f"{FRAGMENTS}/{name}" for name in by_folder[FRAGMENTS].files]
     for names in by_folder.values():
         others += [s.path for s in names.strangers if not _is_linked_fragment(s.path, s.kind)]
     return tuple(sorted(others))
 
 
-def _stray_folders(by_folder: dict[str, Names]) -> tuple[str, ...]:
+def _stray_folders(by_folder: dict[str, Names]) -> list[str]:
     """Find the folders that are neither the format's own nor fragments."""
     stray = [n for n in by_folder[""].folders if n not in _KNOWN_FOLDERS and not is_name(n)]
     for path, names in by_folder.items():
         if path not in ("", FRAGMENTS):
             stray += [f"{path}/{n}" for n in names.folders if f"{path}/{n}" != ENUMERATIONS]
-    return tuple(sorted(stray))
+    return stray
 
 
-def _links(by_folder: dict[str, Names], kind: str) -> tuple[str, ...]:
-    return tuple(sorted(s.path for n in by_folder.values() for s in n.strangers if s.kind == kind))
-
-
-def _is_linked_fragment(path: str, kind: str = "folder-link") -> bool:
+def _is_linked_fragment(path: str, kind: str) -> bool:
     """Return True if a stranger is a link to a folder in the place of a fragment."""
     folder, _, name = path.rpartition("/")
     return kind == "folder-link" and folder in ("", FRAGMENTS) and is_name(name)

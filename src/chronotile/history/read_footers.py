@@ -27,9 +27,8 @@ from chronotile.errors import (
     UnknownVersionError,
     WrongKeyError,
 )
-from chronotile.format import arrow_compute as pc
 from chronotile.format import tiles
-from chronotile.format.consolidated_footers import read_index
+from chronotile.format.consolidated_footers import NamedFooters, read_index
 from chronotile.format.footer_columns import FooterSpans, joined
 from chronotile.format.fragment_footer import (
     FIRST_WITH_FOOTER,
@@ -42,17 +41,16 @@ from chronotile.format.fragment_footer import (
     footer_size,
     read_head,
 )
-from chronotile.format.fragment_size import FragmentMeasure
+from chronotile.format.fragment_size import measure
 from chronotile.format.kinds import FRAGMENTS, OLD_SCHEMA, SCHEMA
 from chronotile.format.names import NEWEST_VERSION, is_name, is_newer, parse_name, version_of
+from chronotile.storage import side_by_side
 from chronotile.storage.prefetch import ahead
-from chronotile.storage.side_by_side import SideBySide
 from chronotile.storage.store import MissingObjectError, StrangerError, about_one_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from chronotile.format.consolidated_footers import FooterIndex, ListedFooter
     from chronotile.format.footer_columns import Indices
     from chronotile.format.fragment_footer import Footer
     from chronotile.format.fragment_size import FragmentSize
@@ -66,8 +64,6 @@ if TYPE_CHECKING:
 
 MANY = 1 << 12
 """Fragments whose metadata is held in memory at once."""
-_UNREAD: Tail = (b"", -1)
-"""In place of the end of a file that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +100,14 @@ class StoredFooter(RawFooter):
     applied: tuple[str, ...] | None = None
     """The names of the deletes that the fragment has applied; None if they were not read."""
 
+    def measure(self) -> FragmentSize:
+        """Count the tiles and the cells of the fragment.
+
+        Raises:
+            BadFileError: The footer cannot be true.
+        """
+        return measure(self.footer, self.schema, self.where)
+
 
 class FooterReader:
     """A reader of the footers of one array. The schemas' layouts are worked out once."""
@@ -113,7 +117,6 @@ class FooterReader:
         self.own = OwnMetadata(store, history.listing)
         self._schemas = {item.text: item.schema for item in history.schemas}
         self._layouts: dict[str, FooterLayout] = {}
-        self._measures: dict[str, FragmentMeasure] = {}
 
     @cached_property
     def consolidated(self) -> NamedFooters:
@@ -134,31 +137,16 @@ class FooterReader:
         wanted = tuple(names)
         for start in range(0, len(wanted), MANY):
             here = wanted[start : start + MANY]
-            copies = {} if own else self.copies(here)
-            rest = [name for name in here if name not in copies]
-            asked = (*self.own.sizes([*copies]), *self.own.tails(rest))
-            answers = dict(zip((*copies, *rest), asked, strict=True))
+            versions = np.array([version_of(parse_name(name)) for name in here], np.int64)
+            found: dict[str, RawFooter | ChronotileError] = {}
+            for many in read_many(self, pa.array(here, pa.string()), versions, own=own):
+                for at, name in enumerate(many.names):
+                    try:
+                        found[name] = many.raw(self, at)
+                    except ChronotileError as error:
+                        found[name] = about_one_object(error)
             for name in here:
-                yield name, self._outcome(name, copies.get(name, b""), answers[name])
-
-    def copies(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Find the footers of these fragments that a `.meta` holds."""
-        footers = self.consolidated
-        places = footers.places(pa.array(names, pa.string())).to_pylist()
-        pairs = zip(names, places, strict=True)
-        return {name: footers.spans.footer(place) for name, place in pairs if place is not None}
-
-    def _outcome(
-        self, name: str, copy: bytes, answer: Tail | int | ChronotileError
-    ) -> RawFooter | ChronotileError:
-        if isinstance(answer, ChronotileError):
-            return answer
-        if isinstance(answer, int):
-            return self.copied(name, copy, answer)
-        try:
-            return self.cut(name, *answer)
-        except ChronotileError as error:
-            return about_one_object(error)
+                yield name, found[name]
 
     def read(
         self, names: Iterable[str], *, own: bool = False, applied: bool = False
@@ -196,25 +184,14 @@ class FooterReader:
             problem = f"expected a footer of version {version}, as its name says"
             raise BadFileError(where, f"{problem}, found {head.version}")
         file = head.schema_name if head.schema_name is not None else OLD_SCHEMA
-        schema = self.schema(file, where)
-        footer = self.layout(file).decode(raw.raw, where, bare=True)
+        schema, layout = self.layout(file, where)
+        footer = layout.decode(raw.raw, where, bare=True)
         own = (raw.fragment, raw.path, raw.raw, raw.metadata_size, raw.is_consolidated, raw.before)
         stored = StoredFooter(*own, footer=footer, schema=schema, schema_file=file)
         if applied:
             with suppress(BadFileError, KeyNeededError, WrongKeyError, MissingObjectError):
                 return replace(stored, applied=self.applied_deletes(stored))
         return stored
-
-    def measure(self, stored: StoredFooter) -> FragmentSize:
-        """Count the tiles and the cells of a fragment.
-
-        Raises:
-            BadFileError: The footer cannot be true.
-        """
-        name = stored.schema_file
-        if name not in self._measures:
-            self._measures[name] = FragmentMeasure(stored.schema)
-        return self._measures[name].measure(stored.footer, stored.where)
 
     def applied_deletes(self, stored: StoredFooter) -> tuple[str, ...]:
         """Read the names of the deletes that a fragment has applied.
@@ -240,10 +217,6 @@ class FooterReader:
         paths = decode_applied(payload, stored.where)
         return tuple(path.rpartition("/")[2].removesuffix(".del") for path in paths)
 
-    def copied(self, name: str, raw: bytes, size: int) -> RawFooter:
-        """Take a footer from a `.meta`, with the size of the fragment's own metadata file."""
-        return RawFooter(name, self.own.folder(name), raw, size, is_consolidated=True)
-
     def cut(self, name: str, tail: bytes, size: int) -> RawFooter:
         """Cut the footer from the end of a fragment's own metadata file.
 
@@ -255,12 +228,14 @@ class FooterReader:
         if version < FIRST_WITH_FOOTER:
             raise BadFileError(where, f"expected a footer, found version {version}, which has none")
         check_version(version, where)
-        old = self.schema(OLD_SCHEMA, where) if version < FIRST_WITH_SCHEMA_NAME else None
+        old, has_length = None, True
+        if version < FIRST_WITH_SCHEMA_NAME:
+            old, layout = self.layout(OLD_SCHEMA, where)
+            has_length = layout.has_length(version)
         length = footer_size(tail, size, version, old, where)
         before = tail[:-length] if len(tail) > length else b""
         if length > len(tail):
             tail = self._store.read_range(where, size - length, size, size=size)
-        has_length = old is None or self.layout(OLD_SCHEMA).has_length(version)
         raw = tail[len(tail) - length : len(tail) - (LEN_LENGTH if has_length else 0)]
         return RawFooter(name, path, raw, size, is_consolidated=False, before=before)
 
@@ -280,19 +255,16 @@ class FooterReader:
             raise KeyNeededError(where, "expected the schema of its files, found it unreadable")
         return schema
 
-    def layout(self, file: str) -> FooterLayout:
-        """Give the layout of the footers of one schema."""
-        if file not in self._layouts:
-            self._layouts[file] = FooterLayout(self.schema(file, file))
-        return self._layouts[file]
-
-    def layout_of(self, file: str) -> tuple[Schema, FooterLayout]:
+    def layout(self, file: str, where: str) -> tuple[Schema, FooterLayout]:
         """Give the schema in a file of that name, and the layout of its footers.
 
         Raises:
             ChronotileError: There is none, or it cannot be read.
         """
-        return self.schema(file, file), self.layout(file)
+        schema = self.schema(file, where)
+        if file not in self._layouts:
+            self._layouts[file] = FooterLayout(schema)
+        return schema, self._layouts[file]
 
 
 def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | None:
@@ -302,7 +274,7 @@ def count_cells(store: Store, history: History, paths: Iterable[str]) -> int | N
         if isinstance(stored, ChronotileError):
             return None
         try:
-            total += reader.measure(stored).cells
+            total += stored.measure().cells
         except BadFileError:
             return None
     return total
@@ -313,64 +285,75 @@ class ManyFooters(NamedTuple):
 
     rows: Indices
     """Their places among the fragments that the caller asked for."""
-    names: pa.Array
+    names: list[str]
     spans: FooterSpans
     """A footer that must be decoded by itself has the length 0."""
-    sizes: Indices | None
-    """Bytes of each fragment's own metadata file, -1 if there is no metadata at hand; None if
-    the caller did not ask."""
-    tails: Sequence[Tail] | None = None
+    sizes: Sequence[int | ChronotileError] | None = None
+    """Of footers in a `.meta`: bytes of each fragment's own metadata file, if the caller asked."""
+    tails: Sequence[Tail | ChronotileError] | None = None
     """The ends of the metadata files; None if a `.meta` holds the footers."""
+
+    def metadata_sizes(self) -> Indices:
+        """Give the bytes of each fragment's own metadata file; -1 if there is none at hand."""
+        if self.tails is not None:
+            found = [-1 if isinstance(one, ChronotileError) else one[1] for one in self.tails]
+        else:
+            asked = self.sizes or [0] * len(self.names)
+            found = [-1 if isinstance(one, ChronotileError) else one for one in asked]
+        return np.array(found, np.int64)
 
     def raw(self, reader: FooterReader, at: int) -> RawFooter:
         """Take one footer, for the reader to decode.
 
         Raises:
-            BadFileError: There is none.
+            ChronotileError: There is none.
         """
-        if self.tails is None:
-            name = self.names[at].as_py()
-            size = reader.own.sizes([name])[0] if self.sizes is None else int(self.sizes[at])
-            if isinstance(size, ChronotileError):
-                raise size
-            return reader.copied(name, self.spans.footer(at), size)
-        return reader.cut(self.names[at].as_py(), *self.tails[at])
+        name = self.names[at]
+        if self.tails is not None:
+            tail = self.tails[at]
+            if isinstance(tail, ChronotileError):
+                raise tail
+            return reader.cut(name, *tail)
+        size = (self.sizes or reader.own.sizes([name]))[at if self.sizes else 0]
+        if isinstance(size, ChronotileError):
+            raise size
+        return RawFooter(name, reader.own.folder(name), self.spans.footer(at), size, True)
 
 
 def read_many(
-    reader: FooterReader, names: pa.Array, versions: Indices, *, sizes: bool = True
+    reader: FooterReader,
+    names: pa.Array,
+    versions: Indices,
+    *,
+    sizes: bool = True,
+    own: bool = False,
 ) -> Iterator[ManyFooters]:
     """Read footers, part by part: those in a `.meta`, then those in the fragments.
 
     `versions` are those in the names; `sizes` asks for those of metadata files whose footers a
-    `.meta` holds.
+    `.meta` holds; with `own`, no `.meta` is asked.
     """
-    footers = reader.consolidated
-    places = footers.places(names)
-    is_copied = np.asarray(places.is_valid())
-    if (rows := np.flatnonzero(is_copied)).size:
-        here = names if len(rows) == len(names) else names.take(pa.array(rows))
-        at, spans = np.asarray(places.drop_null()), footers.spans
+    texts: list[str] = names.to_pylist()
+    places = np.full(len(texts), -1)
+    if not own:
+        places = reader.consolidated.places(names)
+    if (rows := np.flatnonzero(places >= 0)).size:
+        spans, at = reader.consolidated.spans, places[rows]
+        here = texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
         chosen = FooterSpans(spans.data, spans.start[at], spans.length[at])
-        known_sizes = None
-        if sizes:
-            by_file = reader.own.sizes(here.to_pylist())
-            known_sizes = np.array([-1 if isinstance(n, ChronotileError) else n for n in by_file])
-        yield ManyFooters(rows, here, chosen, known_sizes)
-    own = np.flatnonzero(~is_copied)
-    for start in range(0, len(own), MANY):
-        rows = own[start : start + MANY]
-        here = names.take(pa.array(rows))
-        answers = reader.own.tails(here.to_pylist())
-        tails = [_UNREAD if isinstance(tail, ChronotileError) else tail for tail in answers]
-        lengths = np.array([size for _, size in tails], np.int64)
-        yield ManyFooters(rows, here, _ends(tails, versions[rows]), lengths, tails)
+        yield ManyFooters(rows, here, chosen, reader.own.sizes(here) if sizes else None)
+    rest = np.flatnonzero(places < 0)
+    for start in range(0, len(rest), MANY):
+        rows = rest[start : start + MANY]
+        here = [texts[row] for row in rows.tolist()]
+        tails = reader.own.tails(here)
+        yield ManyFooters(rows, here, _ends(tails, versions[rows]), tails=tails)
 
 
-def _ends(tails: Sequence[Tail], versions: Indices) -> FooterSpans:
+def _ends(tails: Sequence[Tail | ChronotileError], versions: Indices) -> FooterSpans:
     """Find the footers at the ends of metadata files, by the lengths behind them."""
-    data = b"".join([tail for tail, _ in tails])
-    sizes = np.array([len(tail) for tail, _ in tails], np.int64)
+    parts = [b"" if isinstance(one, ChronotileError) else one[0] for one in tails]
+    data, sizes = b"".join(parts), np.array([len(part) for part in parts], np.int64)
     ends = np.cumsum(sizes) - LEN_LENGTH
     # Before version 10 a footer need not have its length behind it.
     whole = (sizes >= LEN_LENGTH) & (versions >= FIRST_WITH_SCHEMA_NAME)
@@ -391,47 +374,22 @@ _ASKED_SINGLY = 16
 """For up to this many fragments of a bucket, ask for each size by itself."""
 
 
-class NamedFooters(NamedTuple):
-    """Footers as columns, with the names of their fragments; the last of a name counts."""
-
-    names: pa.Array
-    spans: FooterSpans
-
-    def places(self, names: pa.Array) -> pa.Array:
-        """Find the footers of some fragments, all different; null if there is none."""
-        if names.equals(self.names):  # as a rule: both are in time order
-            return pa.array(np.arange(len(names)))
-        if pc.does_without(len(names) + len(self.names)):
-            known = {name: at for at, name in enumerate(pc.raw_texts(self.names))}
-            return pa.array([known.get(name) for name in pc.raw_texts(names)], pa.int64())
-        from_last = pc.index_in(names, value_set=self.names[::-1])
-        return pc.subtract(pa.scalar(len(self.names) - 1, pa.int64()), from_last)
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FooterFile:
     """A `.meta`, opened."""
 
     size: int
     """Bytes of the file."""
-    index: FooterIndex
-    array: str
-    """The array of the fragments."""
+    index: NamedFooters
+    """All that it lists, even fragments of another array."""
+    columns: NamedFooters
+    """Those of this array."""
 
-    @cached_property
+    @property
     def footers(self) -> dict[str, bytes]:
         """The footers, by the names of their fragments; the last of a name counts."""
-        listed = self.index.listed()
-        return {item.fragment: item.footer for item in listed if _is_here(item, self.array)}
-
-    @cached_property
-    def columns(self) -> NamedFooters:
-        """The same as columns."""
-        names, spans = self.index.names, self.index.spans()
-        if b"/" in names.buffers()[2].to_pybytes():
-            footers = self.footers
-            return NamedFooters(pa.array([*footers], pa.string()), joined(footers.values()))
-        return NamedFooters(names, spans)
+        names = self.columns.names.to_pylist()
+        return dict(zip(names, self.columns.spans.footers(), strict=True))
 
 
 def read_consolidated(store: Store, history: History) -> dict[str, FooterFile | ChronotileError]:
@@ -446,7 +404,8 @@ def read_consolidated(store: Store, history: History) -> dict[str, FooterFile | 
             if is_newer(path):
                 raise UnknownVersionError(path, f"expected a version up to {NEWEST_VERSION}")
             index = read_index(tiles.decode(data, path, key=history.key).payload, path)
-            files[path] = FooterFile(size=len(data), index=index, array=history.array)
+            columns = _footers_here(index, history.array)
+            files[path] = FooterFile(size=len(data), index=index, columns=columns)
         except ChronotileError as error:
             files[path] = error
     return files
@@ -469,13 +428,19 @@ def footers_of(files: Iterable[FooterFile]) -> NamedFooters:
     return NamedFooters(pa.concat_arrays(names), spans)
 
 
-def _is_here(item: ListedFooter, array: str) -> bool:
-    """Return True if a `.meta` means a fragment here: before version 9 it names a whole URI.
+def _footers_here(index: NamedFooters, array: str) -> NamedFooters:
+    """Give the footers of fragments of this array: before version 9 a `.meta` names whole URIs.
 
     If the array has moved, the engine does not find its fragments in there either.
     """
-    whole = item.name.rstrip("/").removeprefix("file://")
-    return "/" not in item.name or whole == f"{array}/{item.fragment}"
+    if b"/" not in index.names.buffers()[2].to_pybytes():
+        return index
+    listed = index.listed()
+    wholes = [item.name.rstrip("/").removeprefix("file://") for item in listed]
+    pairs = zip(listed, wholes, strict=True)
+    here = [one for one, uri in pairs if "/" not in one.name or uri == f"{array}/{one.fragment}"]
+    names = pa.array([one.fragment for one in here], pa.string())
+    return NamedFooters(names, joined(one.footer for one in here))
 
 
 class OwnMetadata:
@@ -493,48 +458,45 @@ class OwnMetadata:
 
     def sizes(self, names: Sequence[str]) -> list[int | ChronotileError]:
         """Give the size of each fragment's metadata file, or its error."""
-        answers = self._asked(names, SideBySide.sizes)
+        answers = side_by_side.sizes(
+            self._store, self._folders(names), METADATA, self._known(names)
+        )
         for at, name in enumerate(names) if self._linked else ():
             if name in self._linked:
                 where = self._store.uri_of(f"{self.folder(name)}/{METADATA}")
                 answers[at] = StrangerError(where, "expected a folder around it, found a link")
-        return answers
+        return _checked(answers)
 
     def tails(self, names: Sequence[str]) -> list[Tail | ChronotileError]:
         """Read the end of each fragment's metadata file, with the file's size; or its error."""
-        length = _LEN_TAIL
+        folders, known, length = self._folders(names), self._known(names), _LEN_TAIL
         if self._is_quick and len(names) > _ASKED_SINGLY:
             # Footers of one array have about one length, and a second look at a disk costs little.
-            (first,) = self._asked(names[:1], lambda files, here: files.tails(here, length))
+            (first,) = side_by_side.tails(self._store, folders[:1], METADATA, length, known)
             if not isinstance(first, ChronotileError):
                 first_length = int.from_bytes(first[0][-LEN_LENGTH:], "little") + LEN_LENGTH
                 length = min(max(first_length, _LEN_SHORT), _LEN_TAIL)
-        return self._asked(names, lambda files, here: files.tails(here, length))
+        return _checked([*side_by_side.tails(self._store, folders, METADATA, length, known)])
 
-    def _asked(
-        self, names: Sequence[str], ask: Callable[[SideBySide, Sequence[str]], Iterable[T]]
-    ) -> list[T]:
-        sizes = {} if self._is_quick or len(names) <= _ASKED_SINGLY else self._listed_sizes
-        inside = SideBySide(self._store, FRAGMENTS, METADATA, sizes)
-        if not self._in_root:
-            answers = [*ask(inside, names)]
-        else:
-            here = [name for name in names if name not in self._in_root]
-            there = [name for name in names if name in self._in_root]
-            by_name = dict(zip(here, ask(inside, here), strict=True))
-            in_root = inside._replace(folder="")
-            by_name |= zip(there, ask(in_root, there), strict=True)
-            answers = [by_name[name] for name in names]
-        for answer in answers:
-            if isinstance(answer, ChronotileError):
-                about_one_object(answer)
-        return answers
+    def _folders(self, names: Sequence[str]) -> list[str]:
+        return [self.folder(name) for name in names]
+
+    def _known(self, names: Sequence[str]) -> dict[str, int]:
+        return {} if self._is_quick or len(names) <= _ASKED_SINGLY else self._listed_sizes
 
     @cached_property
     def _listed_sizes(self) -> dict[str, int]:
         """The sizes of all metadata files, where listing them costs less than asking for each."""
         return {
             entry.path: entry.size
-            for entry in self._store.list_prefix(FRAGMENTS, sizes=True)
+            for entry in self._store.list_prefix(FRAGMENTS)
             if entry.size is not None and entry.path.endswith(f"/{METADATA}")
         }
+
+
+def _checked(answers: list[T | ChronotileError]) -> list[T | ChronotileError]:
+    """Give answers back; raise an error that is about the storage as a whole."""
+    for answer in answers:
+        if isinstance(answer, ChronotileError):
+            about_one_object(answer)
+    return answers

@@ -239,6 +239,6 @@ def acting_changes(at: Snapshot) -> list[RowChange]:
 def bared_metadata(store: Store, reader: FooterReader, stored: StoredFooter) -> bytes:
     """Return the metadata of a merged fragment without the removed cells."""
     data = store.read(stored.where)
-    layout = reader.layout(stored.schema_file)
+    _, layout = reader.layout(stored.schema_file, stored.where)
     end = without_delete_metadata(stored.raw, stored.footer, layout)
     return data[: len(data) - len(stored.raw) - 8] + end

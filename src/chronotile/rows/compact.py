@@ -681,7 +681,7 @@ class _Exchange:
 
     def _is_whole(self, store: Store) -> bool:
         assert self.copy.source is not None
-        found = {entry.path: entry.size for entry in store.list_prefix(self.folder, sizes=True)}
+        found = {entry.path: entry.size for entry in store.list_prefix(self.folder)}
         return found == dict(self.copy.source.sizes)
 
     def _is_veiled(self, store: Store) -> bool:

@@ -487,7 +487,7 @@ class _Erasure:
             if one.left:
                 rows = count_text(one.left, "other row")
                 self.losses.append(f"{one.path}, which was never committed, goes with {rows}")
-            files = self.store.list_prefix(one.path, sizes=True)
+            files = self.store.list_prefix(one.path)
             found.append(Orphan(path=one.path, files=files, is_folder=True))
         return tuple(found)
 
@@ -893,7 +893,7 @@ def _file_steps(one: FragmentMatches) -> list[Step]:
 
 
 def _removals(store: Store, folder: str) -> tuple[Step, ...]:
-    files = store.list_prefix(folder, sizes=True)
+    files = store.list_prefix(folder)
     return tuple(Step(op="remove", path=f.path, size=f.size, reason=_LEFT) for f in files)
 
 

@@ -240,7 +240,7 @@ def survey(store: Store, key: bytes | None, where: str, *, with_groups: bool = F
 def survey_group(store: Store, key: bytes | None, where: str) -> list[Trace]:
     """List the files of a group itself that name a value: metadata, lists of members, records."""
     search = _FileSearch(store, key, quoted_values(where))
-    below = (store.list_prefix(folder, sizes=True) for folder in (META, GROUP, OWN))
+    below = (store.list_prefix(folder) for folder in (META, GROUP, OWN))
     own = store.list_dir("", sizes=True).files
     search.files((*own, *(entry for entries in below for entry in entries)))
     return search.named

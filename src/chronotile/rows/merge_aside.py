@@ -363,12 +363,12 @@ class _MergeAside:
                 problem = f"expected {one[0]} rows as they are in the sources, found {other[0]}"
                 same = " with other values or times" if one[0] == other[0] else ""
                 raise WrongMergeError(self.store.uri, f"TileDB merged wrongly: {problem}{same}")
-        source_cells = sum(self.reader.measure(stored)[1] for stored in self.footers)
+        source_cells = sum(stored.measure().cells for stored in self.footers)
         own = FooterReader(store, history)
         ((_, stored),) = own.read([folder.rpartition("/")[2]], own=True, applied=True)
         if isinstance(stored, ChronotileError):
             raise WrongMergeError(self.store.uri, f"TileDB merged wrongly: {stored.problem}")
-        cells = own.measure(stored)[1]
+        cells = stored.measure().cells
         if not (purge or self.history.dense or digests) and cells != source_cells:
             problem = f"expected {source_cells} cells, found {cells}"
             raise WrongMergeError(self.store.uri, f"TileDB merged wrongly: {problem}")

@@ -14,7 +14,7 @@ from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format import cell_values, tiles
 from chronotile.format.datatypes import VAR_NUM
 from chronotile.format.fragment_footer import COORDS, Footer, FooterHead, FooterLayout, read_head
-from chronotile.format.fragment_size import FragmentMeasure, domain_values
+from chronotile.format.fragment_size import domain_values, measure
 from chronotile.format.kinds import OLD_SCHEMA
 from chronotile.format.names import try_parse
 from chronotile.format.schema import Field
@@ -253,7 +253,7 @@ def _head(head: FooterHead) -> dict[str, Any]:
 
 
 def _footer(footer: Footer, schema: Schema, where: str) -> dict[str, Any]:
-    size = FragmentMeasure(schema).measure(footer, where)
+    size = measure(footer, schema, where)
     domain = footer.domain
     return {
         "domain": None if domain is None else domain_values(domain, schema.dimensions),

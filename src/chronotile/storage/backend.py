@@ -20,19 +20,6 @@ Options: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """How often, and for how long, the client repeats a failing request."""
-
-    attempts: int = 4
-    """Most requests for one answer."""
-    first_wait_s: float = 0.3
-    """Few requests, and about two seconds of patience."""
-    longest_wait_s: float = 5.0
-    timeout_s: float = 60.0
-    """After this time there is no further attempt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """The traits of a storage by which callers choose between two right ways."""
 
@@ -62,12 +49,12 @@ class Backend(Protocol):
         """List one level as bare names, in no order."""
         return self.list_dir(path, sizes=False).bare()
 
-    def walk(self, path: str, *, sizes: bool) -> Folder:
-        """List all levels below a folder."""
+    def walk(self, path: str) -> Folder:
+        """List all levels below a folder, with sizes."""
 
     def list_files(self) -> tuple[Entry, ...]:
         """List every file with its size, also one whose name is no path."""
-        return self.walk("", sizes=True).files
+        return self.walk("").files
 
     def linked_elsewhere(self) -> tuple[str, ...]:
         """List the files that have a name outside of the root too, as far as a storage can tell."""

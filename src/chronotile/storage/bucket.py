@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -27,7 +26,7 @@ from chronotile.errors import (
     without_queries,
     without_secrets,
 )
-from chronotile.storage.backend import Backend, Options, Retry, Traits
+from chronotile.storage.backend import Backend, Options, Traits
 from chronotile.storage.place import (
     OTHER_BYTES,
     PAGE,
@@ -84,12 +83,18 @@ _CREDENTIALS = {
     "account_name=… --storage account_key=…",
 }
 """Scheme -> what to do without credentials."""
+ATTEMPTS = 4
+"""Most requests of the client for one answer."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.3, 5.0
+"""Few requests, and about two seconds of patience."""
+_TIMEOUT_S = 60.0
+"""After this time there is no further attempt."""
 
 
 class Bucket(Backend):
     """The objects below one prefix of a bucket.
 
-    >>> bucket = Bucket(Place(scheme="memory", bucket="doc-bucket"), (), Retry())
+    >>> bucket = Bucket(Place(scheme="memory", bucket="doc-bucket"), ())
     >>> bucket.put("__commits/a.wrt", b"")
     >>> bucket.list_dir("", sizes=False).folders
     ('__commits',)
@@ -105,10 +110,9 @@ class Bucket(Backend):
         shows_partial_files=False,
     )
 
-    def __init__(self, place: Place, options: Options, retry: Retry) -> None:
+    def __init__(self, place: Place, options: Options) -> None:
         self._place = place
         self._options = options
-        self._retry = retry
         self._len_root = len(place.root) + 1 if place.root else 0
 
     def _client(self, *, retries: bool = True) -> ObjectStore:
@@ -120,11 +124,11 @@ class Bucket(Backend):
             raise StorageError(place.uri, f"{problem}: start processes with 'spawn'")
         if place.scheme == "memory":
             return _MEMORIES.setdefault(place.bucket, MemoryStore())
-        key = (place.scheme, place.bucket, self._options, self._retry, retries)
+        key = (place.scheme, place.bucket, self._options, retries)
         client = _CLIENTS.get(key)
         if client is None:
-            retry = self._retry if retries else replace(self._retry, attempts=1)
-            client = _CLIENTS.setdefault(key, _connect(place, self._options, retry))
+            attempts = ATTEMPTS if retries else 1
+            client = _CLIENTS.setdefault(key, _connect(place, self._options, attempts))
         return client
 
     def _error(self, path: str, cause: BaseException) -> StorageError:
@@ -158,14 +162,14 @@ class Bucket(Backend):
 
     def _list(self, path: str, request: Callable[[], T]) -> T:
         """Make a list; repeat one that broke off, the one failure that the client does not."""
-        for left in reversed(range(self._retry.attempts)):
+        for left in reversed(range(ATTEMPTS)):
             with self._asking(path, missing=self._no_bucket()):
                 try:
                     return request()
                 except exceptions.GenericError as cause:
                     if not left or _BROKEN_OFF not in str(cause):
                         raise
-        raise StorageError(self._place.uri_of(path), "expected at least one attempt, found 0")
+        raise AssertionError  # the loop returns or raises
 
     def _entries(self, objects: Sequence[ObjectMeta], path: str) -> list[Entry]:
         # Some tools mark a folder with an empty object `folder/`, which arrives here with the
@@ -205,10 +209,10 @@ class Bucket(Backend):
 
     def newest_ms(self, path: str) -> int | None:
         """Give the time of the last write below a prefix; a copy counts as a write."""
-        times = (entry.modified_ms for entry in self.walk(path, sizes=True).files)
+        times = (entry.modified_ms for entry in self.walk(path).files)
         return max((time for time in times if time is not None), default=None)
 
-    def walk(self, path: str, *, sizes: bool) -> Folder:  # noqa: ARG002 - they cost nothing here
+    def walk(self, path: str) -> Folder:
         """List all objects below a prefix, at any depth; `folders` stays empty."""
         prefix = self._place.join(path) or None
 
@@ -385,7 +389,7 @@ class Bucket(Backend):
                     obstore.delete(self._client(), key)
 
 
-def _connect(place: Place, options: Options, retry: Retry) -> ObjectStore:
+def _connect(place: Place, options: Options, attempts: int) -> ObjectStore:
     config: dict[str, Any] = {name.lower(): value for name, value in with_secrets(options).items()}
     given = [value for name, value in config.items() if "endpoint" in name]
     from_environment = [os.environ.get(name, "") for name in _ENDPOINTS[place.scheme]]
@@ -395,11 +399,11 @@ def _connect(place: Place, options: Options, retry: Retry) -> ObjectStore:
     settings: dict[str, Any] = {
         "config": config,
         "retry_config": {
-            "max_retries": retry.attempts - 1,
-            "retry_timeout": timedelta(seconds=retry.timeout_s),
+            "max_retries": attempts - 1,
+            "retry_timeout": timedelta(seconds=_TIMEOUT_S),
             "backoff": {
-                "init_backoff": timedelta(seconds=retry.first_wait_s),
-                "max_backoff": timedelta(seconds=retry.longest_wait_s),
+                "init_backoff": timedelta(seconds=FIRST_WAIT_S),
+                "max_backoff": timedelta(seconds=LONGEST_WAIT_S),
             },
         },
     }

@@ -151,14 +151,14 @@ class Disk(Backend):
                 newest += [max(one.st_ctime_ns, one.st_mtime_ns) for one in found]
         return max(newest) // 1_000_000 if newest else None
 
-    def walk(self, path: str, *, sizes: bool) -> Folder:
+    def walk(self, path: str) -> Folder:
         """List all files and folders below a folder, at any depth."""
         files: list[Entry] = []
         folders: list[str] = []
         strangers: list[Stranger] = []
         waiting = [path]
         while waiting:
-            level = self.list_dir(waiting.pop(), sizes=sizes)
+            level = self.list_dir(waiting.pop(), sizes=True)
             files += level.files
             folders += level.folders
             strangers += level.strangers
@@ -215,7 +215,7 @@ class Disk(Backend):
     def list_after(self, path: str, name: str) -> tuple[Entry, ...]:
         """List the files that come after a name; the disk lists all of them for it."""
         after = f"{path}/{name}" if path else name
-        files = self.walk(path, sizes=False).files
+        files = self.walk(path).files
         return tuple(entry for entry in files if entry.path > after)[:PAGE]
 
     @contextmanager

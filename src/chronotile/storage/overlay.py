@@ -124,8 +124,8 @@ class _Overlay:
         folder = self._below.list_dir(path, sizes=sizes) if known is None else known
         return self._merged(folder, self._added_to(path))
 
-    def walk(self, path: str, *, sizes: bool) -> Folder:
-        folder = self._below.walk(path, sizes=sizes)
+    def walk(self, path: str) -> Folder:
+        folder = self._below.walk(path)
         return self._merged(folder, self._added_to(path, deep=True))
 
     def list_names(self, path: str) -> Names:

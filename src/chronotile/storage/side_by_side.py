@@ -1,6 +1,6 @@
 """Files of one name in many folders that lie side by side: their sizes, and their ends.
 
-In: a store, a folder, the names of folders in it, the name of a file. Out: what the store says of
+In: a store, folders, the name of a file. Out: what the store says of
 each file, or its error, in order. On a disk this takes few calls a file; whatever is odd is left to
 the store's own careful path. Follows no symbolic link.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.errors import ChronotileError
 from chronotile.storage.disk import PLAIN_FILE
@@ -18,7 +18,7 @@ from chronotile.storage.place import plain_names
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from chronotile.storage.store import Store
 
@@ -27,95 +27,88 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 
 
 Tail: TypeAlias = tuple[bytes, int]
 """The last bytes of a file, and its size."""
+Sizes: TypeAlias = "Mapping[str, int]"
+"""Path -> size of the files whose size is known: a bucket is not asked for it again."""
 
 
-class SideBySide(NamedTuple):
-    """Files of one name in folders that lie side by side.
+def tails(
+    store: Store, folders: Sequence[str], file: str, length: int, known: Sizes
+) -> Iterator[Tail | ChronotileError]:
+    """Give the last bytes of a file in each folder, `length` at most, with its size; or its error.
 
     >>> from chronotile.storage.store import open_store
     >>> store = open_store("memory:doc-side-by-side")
     >>> store.put_if_absent("f/one/a.tdb", b"abc")
-    >>> files = SideBySide(store, "f", "a.tdb")
-    >>> [*files.tails(["one"], 2)], files.sizes(["one"])
+    >>> [*tails(store, ["f/one"], "a.tdb", 2, {})], sizes(store, ["f/one"], "a.tdb", {})
     ([(b'bc', 3)], [3])
     """
 
-    store: Store
-    folder: str
-    """What holds the folders; the root if empty."""
-    file: str
-    """The name of the file in each."""
-    known_sizes: Mapping[str, int] = {}
-    """Path -> size of those that are known: a bucket is not asked for it again."""
+    def tail(folder: str) -> Tail | ChronotileError:
+        return _tail(store, f"{folder}/{file}", length, known)
 
-    def tails(self, names: Sequence[str], length: int) -> Iterator[Tail | ChronotileError]:
-        """Give the last bytes of each file, `length` at most, with its size; or its error."""
-        beside = self._open(names)
-        if beside is None:
-            threads = min(self.store.concurrency, len(names))
-            yield from ahead(lambda name: self._tail(name, length), names, threads)
+    with _opened(store, folders, file) as above:
+        if above is None:
+            yield from ahead(tail, folders, min(store.concurrency, len(folders)))
             return
-        try:
-            for name in names:
-                yield _tail_below(beside, name, self.file, length) or self._tail(name, length)
-        finally:
-            os.close(beside)
+        for folder, (parent, name) in zip(folders, above, strict=True):
+            yield _tail_below(parent, name, file, length) or tail(folder)
 
-    def sizes(self, names: Sequence[str]) -> list[int | ChronotileError]:
-        """Give the size of each file, or its error."""
-        beside = self._open(names)
-        if beside is None:
-            return [*ahead(self._size, names, min(self.store.concurrency, len(names)))]
-        try:
-            sizes = _sizes_below(beside, names, f"/{self.file}")
-        finally:
-            os.close(beside)
-        if _ODD not in sizes:
-            return [*sizes]
-        pairs = zip(names, sizes, strict=True)
-        return [self._size(name) if size == _ODD else size for name, size in pairs]
 
-    def _open(self, names: Sequence[str]) -> int | None:
-        """Open the folder on a disk, if all names are plain and nobody watches each step."""
-        if self.store.on_operation is not None or "/" in self.folder:
-            return None
-        if plain_names([*names, self.file]) is None:
-            return None
-        with suppress(ChronotileError):  # the careful path says what is wrong
-            return self.store.backend.open_folder(self.folder)
-        return None
+def sizes(
+    store: Store, folders: Sequence[str], file: str, known: Sizes
+) -> list[int | ChronotileError]:
+    """Give the size of a file in each folder, or its error."""
 
-    def _tail(self, name: str, length: int) -> Tail | ChronotileError:
-        path = f"{self.folder}/{name}/{self.file}" if self.folder else f"{name}/{self.file}"
-        try:
-            return self.store.read_tail(path, length, size=self.known_sizes.get(path))
-        except ChronotileError as error:
-            return error
-
-    def _size(self, name: str) -> int | ChronotileError:
-        tail = self._tail(name, 0)
+    def size(folder: str) -> int | ChronotileError:
+        tail = _tail(store, f"{folder}/{file}", 0, known)
         return tail if isinstance(tail, ChronotileError) else tail[1]
 
+    with _opened(store, folders, file) as above:
+        if above is None:
+            return [*ahead(size, folders, min(store.concurrency, len(folders)))]
+        found: list[int | ChronotileError] = []
+        for folder, (parent, name) in zip(folders, above, strict=True):
+            # Nothing is opened: a folder that has just become a link tells no more than a size.
+            try:
+                status = os.stat(f"{name}/{file}", dir_fd=parent, follow_symlinks=False)
+            except OSError:
+                found.append(size(folder))
+            else:
+                found.append(status.st_size if stat.S_ISREG(status.st_mode) else size(folder))
+        return found
 
-_ODD = -1
-"""In place of the size of what is no file, or cannot be asked."""
+
+@contextmanager
+def _opened(
+    store: Store, folders: Sequence[str], file: str
+) -> Generator[list[tuple[int, str]] | None]:
+    """Open what holds the folders on a disk, if all names are plain and nobody watches.
+
+    Gives for each folder the descriptor of what holds it, and its name there.
+    """
+    parts = [folder.rpartition("/") for folder in folders]
+    parents = {parent for parent, _, _ in parts}
+    above: dict[str, int] = {}
+    try:
+        is_plain = plain_names([*(name for _, _, name in parts), file]) is not None
+        if store.on_operation is None and is_plain and not any("/" in one for one in parents):
+            with suppress(ChronotileError):  # the careful path says what is wrong
+                for parent in parents:
+                    descriptor = store.backend.open_folder(parent)
+                    if descriptor is not None:
+                        above[parent] = descriptor
+        is_open = above.keys() == parents
+        yield [(above[parent], name) for parent, _, name in parts] if is_open else None
+    finally:
+        for descriptor in above.values():
+            os.close(descriptor)
 
 
-def _sizes_below(beside: int, folders: Sequence[str], file: str) -> list[int]:
-    # Nothing is opened: a folder that has just become a link could tell no more than a size.
-    ask, is_regular = os.stat, stat.S_ISREG
-    sizes: list[int] = []
-    left = iter(folders)
-    while True:
-        # What goes wrong goes wrong once: the loop itself, of two calls a file, has no other work.
-        try:
-            for folder in left:
-                status = ask(folder + file, dir_fd=beside, follow_symlinks=False)
-                sizes.append(status.st_size if is_regular(status.st_mode) else _ODD)
-        except OSError:
-            sizes.append(_ODD)
-        else:
-            return sizes
+def _tail(store: Store, path: str, length: int, known: Sizes) -> Tail | ChronotileError:
+    try:
+        return store.read_tail(path, length, size=known.get(path))
+    except ChronotileError as error:
+        return error
 
 
 def _tail_below(beside: int, folder: str, file: str, length: int) -> Tail | None:

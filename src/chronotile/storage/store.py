@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, StorageError
-from chronotile.storage.backend import Options, Retry
 from chronotile.storage.disk import Disk
 from chronotile.storage.place import (
     OTHER_BYTES,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from chronotile.storage.backend import Backend, Traits
+    from chronotile.storage.backend import Backend, Options, Traits
 
 __all__ = [
     "Entry",
@@ -43,7 +42,6 @@ __all__ = [
     "MissingObjectError",
     "Names",
     "ObjectExistsError",
-    "Retry",
     "Store",
     "Stranger",
     "StrangerError",
@@ -85,7 +83,6 @@ class Store:
     place: Place
     options: Options = field(default=(), repr=False)
     """Storage options; they may hold secrets, so no message and no `repr` shows them."""
-    retry: Retry = field(default_factory=Retry)
     on_operation: Hook | None = field(default=None, repr=False, compare=False)
     """Called with (operation, path) before each operation on the storage: `list`, `head`,
     `read`, `put`, `copy`, `remove`; and again after it has succeeded, with `.done` added. Several
@@ -101,10 +98,10 @@ class Store:
             return Disk(self.place)
         from chronotile.storage.bucket import Bucket  # its client takes longer to load than a log
 
-        return Bucket(self.place, self.options, self.retry)
+        return Bucket(self.place, self.options)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.place, self.options, self.retry)
+        return _rebuild, (self.place, self.options)
 
     @property
     def uri(self) -> str:
@@ -209,16 +206,16 @@ class Store:
         with self.step("list", path):
             return self.backend.list_names(path and self.checked(path))
 
-    def list_prefix(self, path: str = "", *, sizes: bool = False) -> tuple[Entry, ...]:
-        """List the files below a folder at any depth, without strangers, sorted by path.
+    def list_prefix(self, path: str = "") -> tuple[Entry, ...]:
+        """List the files below a folder at any depth, with sizes, sorted by path; no strangers.
 
         >>> store = open_store("memory:doc-list-prefix")
         >>> store.put_if_absent("__fragments/f/a.tdb", b"abc")
-        >>> [(entry.path, entry.size) for entry in store.list_prefix(sizes=True)]
+        >>> [(entry.path, entry.size) for entry in store.list_prefix()]
         [('__fragments/f/a.tdb', 3)]
         """
         with self.step("list", path):
-            return self.backend.walk(path and self.checked(path), sizes=sizes).files
+            return self.backend.walk(path and self.checked(path)).files
 
     def list_files(self) -> tuple[Entry, ...]:
         """List every file below the root with its size, also one whose name is no path.
@@ -471,7 +468,7 @@ class Store:
             StorageError: A symbolic link or another stranger is below it.
         """
         with self.step("list", path):
-            tree = self.backend.walk(self.checked(path), sizes=False)
+            tree = self.backend.walk(self.checked(path))
         for stranger in tree.strangers:
             problem = f"expected nothing but files, found {stranger.what}"
             raise StorageError(self.uri_of(stranger.path), problem)
@@ -488,7 +485,6 @@ def open_store(
     array: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None = None,
     *,
-    retry: Retry | None = None,
     on_operation: Hook | None = None,
 ) -> Store:
     """Make a store for an array, or for a folder above arrays, without reading anything.
@@ -498,20 +494,18 @@ def open_store(
         storage_options: Options of `obstore` for that storage (`region`, `endpoint`,
             `access_key_id`, `timeout`, …). Others come from the usual environment variables.
             An `http://` endpoint needs no further option.
-        retry: How often to repeat a failing request.
         on_operation: See `Store.on_operation`.
 
     Raises:
         StorageError: The text names no place.
 
-    >>> open_store("s3://lake/sales/", {"secret_access_key": "hush"})  # doctest: +ELLIPSIS
-    Store(place=Place(scheme='s3', bucket='lake', root='sales'), retry=Retry(attempts=4, ...))
+    >>> open_store("s3://lake/sales/", {"secret_access_key": "hush"})
+    Store(place=Place(scheme='s3', bucket='lake', root='sales'))
     """
     options = {name: str(value) for name, value in (storage_options or {}).items()}
     return Store(
         place=find_place(array),
         options=tuple(sorted(options.items())),
-        retry=retry or Retry(),
         on_operation=on_operation,
     )
 
@@ -547,5 +541,5 @@ def about_one_object(error: ChronotileError) -> ChronotileError:
     raise error
 
 
-def _rebuild(place: Place, options: Options, retry: Retry) -> Store:
-    return Store(place=place, options=options, retry=retry)
+def _rebuild(place: Place, options: Options) -> Store:
+    return Store(place=place, options=options)

@@ -89,28 +89,16 @@ def fold(details: Iterable[GroupDetails]) -> dict[str, GroupEntry]:
     members: dict[str, GroupEntry] = {}
     for one in details:
         for entry in one.entries:
-            key = key_of(entry) if entry.name is None else entry.name
             if entry.is_deletion:
-                members.pop(key, None)
+                members.pop(entry.key, None)
             else:
-                members[key] = entry
+                members[entry.key] = entry
     return members
 
 
 def last_entries(files: Sequence[GroupDetails]) -> dict[str, GroupEntry]:
     """Map each key to the entry that counts, deletions among them."""
-    return {key_of(entry): entry for one in files for entry in one.entries}
-
-
-def key_of(entry: GroupEntry) -> str:
-    """Give the key of a member; the engine writes a local path as a URI before it compares.
-
-    >>> key_of(GroupEntry("/data/a", None, "array", is_relative=False))
-    'file:///data/a'
-    """
-    if entry.name is None and not entry.is_relative and entry.uri.startswith("/"):
-        return _FILE + entry.uri
-    return entry.key
+    return {entry.key: entry for one in files for entry in one.entries}
 
 
 def _details(history: GroupHistory, file: DetailsFile, *, alone: bool) -> GroupDetails:

@@ -407,7 +407,7 @@ def test_a_bucket(s3: S3Server, bucket: str) -> None:
     s3.send("PUT", f"{array.uri.removeprefix('s3://')}/stray/a b", b"12345")
     listed = {
         entry.path.removeprefix("array/"): entry.size
-        for entry in open_store(bucket, s3.options).list_prefix(sizes=True)
+        for entry in open_store(bucket, s3.options).list_prefix()
     }
     rows = ct.open_log(array.uri, storage_options=s3.options).usage().to_pylist()
     assert {row["path"]: row["bytes"] for row in rows} == listed

@@ -15,7 +15,7 @@ from chronotile.fleet.read_bucket import BRAKE
 from chronotile.fleet.read_share import AHEAD
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import UnreadableError, read_limit
-from chronotile.storage.backend import Retry
+from chronotile.storage.bucket import ATTEMPTS
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_a_run_that_storage_refuses_brakes(
     asked = Counter(path for method, path, _ in proxy.seen if method == "GET" and lists not in path)
     tried = {path.split("/")[2] for path in asked}
     assert len(tried) <= BRAKE + 1 + AHEAD < arrays / 2
-    assert max(asked.values()) <= Retry().attempts, "one layer of retries"
+    assert max(asked.values()) <= ATTEMPTS, "one layer of retries"
 
 
 def test_rows_are_carried_on_whatever_is_asked_for(

@@ -58,7 +58,8 @@ def test_a_footer_names_every_file() -> None:
                 inspect(open_store(str(case.array)), history, [path])[path].schema or ""
             ]
             assert schema is not None
-            found = dict(decode_footer(data[-size:], schema, name).files)
+            cell_files = decode_footer(data[-size:], schema, name).cell_files
+            found = {file.name: file.size for file in cell_files}
             there = {p.name: p.stat().st_size for p in folder.iterdir() if p.name != METADATA}
             assert found == {n: s for n, s in there.items() if s}, path
             named += 1
@@ -76,7 +77,8 @@ def test_damage_gives_one_error_of_ours(at: int, put: bytes, cut: int) -> None:
     said, sizes = None, {}
     try:
         size = footer_size(data, len(data), 22, None, "x")
-        sizes = dict(decode_footer(data[-size:], SCHEMA, "x").files)
+        cell_files = decode_footer(data[-size:], SCHEMA, "x").cell_files
+        sizes = {file.name: file.size for file in cell_files}
     except ChronotileError as error:
         said = str(error)
     assert said is None or re.match("x.*: .*expected .*found", said)

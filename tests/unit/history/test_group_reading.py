@@ -13,7 +13,7 @@ from chronotile.format.groups import GroupEntry, encode_details
 from chronotile.format.kinds import MEMBER_KINDS
 from chronotile.history.group_reading import read_group
 from chronotile.storage.store import open_store
-from chronotile.visibility.group_members import files_at, fold, key_of, members_at
+from chronotile.visibility.group_members import files_at, fold, members_at
 
 if TYPE_CHECKING:
     from chronotile.history.group_reading import GroupHistory
@@ -56,7 +56,7 @@ def same_at_every_moment(store: Store, history: GroupHistory) -> None:
         every = [file.details for file in files_at(history, 0, end)]
         wanted = fold(details for details in every if details is not None)
         assert members_at(history, 0, end) == wanted
-        assert [key_of(entry) for entry in members_at(history, 0, end).values()] == sorted(wanted)
+        assert [entry.key for entry in members_at(history, 0, end).values()] == sorted(wanted)
         members = direct_members(store, history, end)
         one_by_one = {member_at(store, entry)[0] for entry in wanted.values()}
         assert set(members) == one_by_one

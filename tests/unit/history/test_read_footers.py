@@ -9,11 +9,12 @@ import pyarrow as pa
 from support.engine_arrays import EngineArray
 
 from chronotile.errors import ChronotileError
+from chronotile.format.consolidated_footers import NamedFooters
 from chronotile.format.footer_columns import joined
 from chronotile.history.listing import list_array
-from chronotile.history.read_footers import FooterReader, NamedFooters, OwnMetadata
+from chronotile.history.read_footers import FooterReader, OwnMetadata
 from chronotile.history.read_history import read_history
-from chronotile.storage.side_by_side import SideBySide
+from chronotile.storage.side_by_side import sizes, tails
 from chronotile.storage.store import StrangerError, open_store
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def test_places_are_those_of_a_dictionary() -> None:
         last = {text: at for at, text in enumerate(texts)}
         asked = ["a", "b", "c", "d", "e"]
         for names in (asked, asked[::-1], ["b", "z"], []):
-            found = held.places(pa.array(names, pa.string())).to_pylist()
-            assert found == [last.get(name) for name in names]
+            found = held.places(pa.array(names, pa.string())).tolist()
+            assert found == [last.get(name, -1) for name in names]
 
 
 def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
@@ -84,19 +85,18 @@ def test_a_link_is_not_followed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a" / "f" / "inside").mkdir()
     (tmp_path / "a" / "f" / "inside" / "x").symlink_to(tmp_path / "a" / "f" / "real" / "x")
     store = open_store(str(tmp_path / "a"))
-    names = ["real", "linked", "inside", "gone"]
+    folders = ["f/real", "f/linked", "f/inside", "f/gone"]
     hooked = store.watched(lambda *_: None)
     for one in (store, hooked):
-        files = SideBySide(one, "f", "x")
-        first, *others = files.tails(names, 4)
+        first, *others = tails(one, folders, "x", 4, {})
         assert first == (b"6789", 10)
         assert all(isinstance(error, ChronotileError) for error in others)
-        (refused,) = files.tails(["../f/real"], 4)
+        (refused,) = tails(one, ["f/../f/real"], "x", 4, {})
         assert isinstance(refused, ChronotileError)
-        size, *errors = files.sizes(["real", "inside", "gone"])
+        size, *errors = sizes(one, ["f/real", "f/inside", "f/gone"], "x", {})
         assert size == 10
         assert all(isinstance(error, ChronotileError) for error in errors)
-        nowhere = SideBySide(one, "g", "x")
-        answers = [*nowhere.tails(names, 4), *nowhere.sizes(names)]
-        assert len(answers) == 2 * len(names)
+        nowhere = [folder.replace("f", "g", 1) for folder in folders]
+        answers = [*tails(one, nowhere, "x", 4, {}), *sizes(one, nowhere, "x", {})]
+        assert len(answers) == 2 * len(folders)
         assert all(isinstance(answer, ChronotileError) for answer in answers)

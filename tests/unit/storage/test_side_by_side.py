@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chronotile.errors import ChronotileError
-from chronotile.storage.side_by_side import SideBySide
+from chronotile.storage.side_by_side import sizes, tails
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ def test_ends_are_those_of_the_careful_path(tmp_path: Path, length: int) -> None
             careful.append(store.read_tail(f"f/{name}/x", length))
         except ChronotileError as error:
             careful.append(error)
-    files = SideBySide(store, "f", "x")
+    folders = [f"f/{name}" for name in names]
     for order in (1, -1):
-        quick = [*files.tails(names[::order], length)]
+        quick = [*tails(store, folders[::order], "x", length, {})]
         assert [*map(told, quick)] == [*map(told, careful[::order])]
-    sizes = [answer[1] if isinstance(answer, tuple) else answer for answer in careful]
-    assert [*map(told, files.sizes(names))] == [*map(told, sizes)]
+    right = [answer[1] if isinstance(answer, tuple) else answer for answer in careful]
+    assert [*map(told, sizes(store, folders, "x", {}))] == [*map(told, right)]
 
 
 def test_a_short_answer_is_not_taken_for_the_whole_file(
@@ -77,6 +77,5 @@ def test_a_short_answer_is_not_taken_for_the_whole_file(
     (tmp_path / "f" / "one" / "x").write_bytes(bytes(range(200)))
     store, whole = open_store(str(tmp_path)), os.pread
     monkeypatch.setattr(os, "pread", lambda file, length, at: whole(file, min(length, 50), at))
-    files = SideBySide(store, "f", "x")
-    assert [*files.tails(["one"], 20)] == [(bytes(range(180, 200)), 200)]
-    assert [*files.tails(["one"], 0)] == [(b"", 200)]
+    assert [*tails(store, ["f/one"], "x", 20, {})] == [(bytes(range(180, 200)), 200)]
+    assert [*tails(store, ["f/one"], "x", 0, {})] == [(b"", 200)]

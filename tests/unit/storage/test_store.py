@@ -25,13 +25,13 @@ from chronotile.errors import (
     StorageError,
     TooLargeError,
 )
+from chronotile.storage import bucket as bucket_module
 from chronotile.storage.disk import _is_filled
 from chronotile.storage.place import find_place
 from chronotile.storage.store import (
     Entry,
     MissingObjectError,
     ObjectExistsError,
-    Retry,
     Store,
     open_store,
     put_compared,
@@ -43,7 +43,12 @@ if TYPE_CHECKING:
 
     from support.servers import Fault, FaultProxy, S3Server
 
-FAST = Retry(attempts=4, first_wait_s=0.005, longest_wait_s=0.02, timeout_s=10)
+
+@pytest.fixture(autouse=True)
+def quick_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_module, "FIRST_WAIT_S", 0.005)
+    monkeypatch.setattr(bucket_module, "LONGEST_WAIT_S", 0.02)
+
 
 HOSTILE = (
     *("", "/", "//", ".", "..", "/etc/passwd", "../x", "../../x", "a/../b", "a/../../b", "a/.."),
@@ -69,7 +74,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         return open_store(f"memory://{uuid.uuid4().hex}/odd root %20 ü/array")
     s3: S3Server = request.getfixturevalue("s3")
     bucket: str = request.getfixturevalue("bucket")
-    return open_store(f"{bucket}/odd root %20 ü/array/", s3.options, retry=FAST)
+    return open_store(f"{bucket}/odd root %20 ü/array/", s3.options)
 
 
 @pytest.fixture
@@ -464,7 +469,7 @@ def test_errors_can_be_pickled(disk: Store) -> None:
 def test_secrets_are_not_shown() -> None:
     secrets = {"access_key_id": "AKHUSH1", "secret_access_key": "HUSH2", "token": "HUSH3"}
     options = {**secrets, "endpoint": "http://127.0.0.1:9/HUSH2", "region": "us-east-1"}
-    store = open_store("s3://lake/a", options, retry=Retry(attempts=1, first_wait_s=0.001))
+    store = open_store("s3://lake/a", options)
     shown = [repr(store), str(store), repr(store.child("b"))]
     for call in (store.list_dir, lambda: store.read("a"), lambda: store.put_if_absent("a", b"")):
         with pytest.raises(StorageError) as caught:
@@ -503,7 +508,7 @@ def test_links_are_strangers_and_never_followed(disk: Store, tmp_path: Path) -> 
     assert (found.files, found.folders) == ((), ("real",))
     assert [s.path for s in found.strangers] == ["dangling", "to_file", "to_folder", "to_inside"]
     assert {s.what for s in found.strangers} == {"a symbolic link, which is never followed"}
-    assert disk.list_prefix() == (Entry("real/file"),)
+    assert [entry.path for entry in disk.list_prefix()] == ["real/file"]
     for path, link in (
         ("to_file", "to_file"),
         ("to_folder/secret", "to_folder"),
@@ -578,7 +583,7 @@ def test_long_listing(disk: Store) -> None:
     plain = disk.list_dir("__commits").files
     assert plain == tuple(Entry(f"__commits/{name}") for name in sorted(names))
     assert [e.path for e in disk.list_dir("__commits", sizes=True).files] == [e.path for e in plain]
-    assert disk.list_prefix() == plain
+    assert [entry[:2] for entry in disk.list_prefix()] == [(entry.path, 0) for entry in plain]
 
 
 @pytest.mark.parametrize(
@@ -660,7 +665,7 @@ def test_environment_is_enough(s3: S3Server, bucket: str, monkeypatch: pytest.Mo
 
 
 def test_missing_bucket_and_unknown_option(s3: S3Server, bucket: str) -> None:
-    store = open_store("s3://no-such-bucket/a", s3.options, retry=FAST)
+    store = open_store("s3://no-such-bucket/a", s3.options)
     calls = (store.list_dir, store.list_prefix, lambda: store.put_if_absent("a", b""))
     for call in calls:
         with pytest.raises(ArrayNotFoundError):
@@ -724,7 +729,7 @@ def test_more_than_a_page(s3: S3Server, bucket: str) -> None:
 
 
 def served(proxy: FaultProxy, bucket: str) -> Store:
-    return open_store(f"{bucket}/array", proxy.options, retry=FAST)
+    return open_store(f"{bucket}/array", proxy.options)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -790,13 +795,13 @@ def test_an_outage_costs_few_requests(proxy: FaultProxy, bucket: str, fault: Fau
     store.put_if_absent("a", b"data")
     proxy.plan = lambda *_: fault
     calls: dict[str, tuple[Callable[[], object], int]] = {
-        "read": (lambda: store.read("a"), FAST.attempts),
-        "head": (lambda: store.head("a"), FAST.attempts),
-        "list_dir": (store.list_dir, FAST.attempts),
-        "list_prefix": (store.list_prefix, FAST.attempts),
-        "remove": (lambda: store.remove(["a", "b"]), FAST.attempts),
-        "exchange": (lambda: store.exchange("a", b"data", b"new"), FAST.attempts),
-        "put": (lambda: store.put_if_absent("b", b"data"), FAST.attempts + 1),
+        "read": (lambda: store.read("a"), bucket_module.ATTEMPTS),
+        "head": (lambda: store.head("a"), bucket_module.ATTEMPTS),
+        "list_dir": (store.list_dir, bucket_module.ATTEMPTS),
+        "list_prefix": (store.list_prefix, bucket_module.ATTEMPTS),
+        "remove": (lambda: store.remove(["a", "b"]), bucket_module.ATTEMPTS),
+        "exchange": (lambda: store.exchange("a", b"data", b"new"), bucket_module.ATTEMPTS),
+        "put": (lambda: store.put_if_absent("b", b"data"), bucket_module.ATTEMPTS + 1),
     }
     if fault == "cut":  # an answer without a body that counts, or one that nobody repeats
         calls = {name: calls[name] for name in ("read", "list_dir", "list_prefix")}
