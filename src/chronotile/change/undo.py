@@ -82,12 +82,11 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
     known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
     target = _chosen(store, known, operation)
-    record = _older(store, known) if target is None else standing_record(store, known, target)
+    record = standing_record(store, known, target)
     if _why_final(record) and operation is None:
         _refuse_below_final(store, key, known, record)
     refuse_final(store, record)
-    if target is not None:
-        refuse_built_on(store, known, target, record)
+    refuse_built_on(store, known, target, record)
     return refuse_nothing(plan_inverse(store, key, record))
 
 
@@ -123,33 +122,8 @@ def _is_ours(store: Store, operation: Operation) -> bool:
     return False
 
 
-def _older(store: Store, known: Sequence[Operation]) -> ChangeRecord:
-    """Find the last report that an earlier version left."""
-    from chronotile.change.older_records import last_record
-
-    undos = (one for one in known if one.command == "undo")
-    undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
-    found = last_record(store, undone)
-    if found is None:
-        raise RefusedError(store.uri, _redo(store, known) or NOTHING)
-    return found
-
-
-def _redo(store: Store, known: Sequence[Operation]) -> str | None:
-    """Say that the last change is undone, and how to redo it; None if nothing can be redone."""
-    changes = {one.id: one for one in known if one.command != "undo"}
-    for undo in known:
-        if undo.command == "undo" and undo.state == "done":
-            change = changes.get(str(operations.read_operation(store, undo).get("undoes")))
-            if change is not None and change.state == "undone":
-                fact = f"nothing to undo: the last change ({change.command} {change.id}) is undone"
-                again = f"chronotile undo {shell_word(store.uri)} {undo.id}"
-                return f"{fact} already; to redo it: {again}"
-    return None
-
-
-def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation | None:
-    """Choose the operation that is to be taken back; None if there is none that stands."""
+def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation:
+    """Choose the operation that is to be taken back."""
     if wanted is not None:
         fitting = [one for one in known if one.id.startswith(wanted.lower())]
         if len(fitting) != 1:
@@ -158,20 +132,27 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
             hint = f"to list all: chronotile operations {shell_word(store.uri)}"
             raise WrongCallError(store.uri, f"{problem}; {hint}")
         if fitting[0].state == "undone":
-            raise RefusedError(store.uri, f"{wanted} is undone already{_again(store, fitting[0])}")
+            again = _redo(store, known, fitting)
+            raise RefusedError(store.uri, f"{wanted} is undone already{again}")
         return fitting[0]
-    for one in known:
-        if one.state in ("done", "final") and one.command not in ("undo", *operations.COPIES):
+    others = ("undo", *operations.COPIES)
+    changes = [one for one in known if one.command not in others]
+    for one in changes:
+        if one.state in ("done", "final"):
             return one
-    return None
+    undone = [one for one in changes if one.state == "undone"][:1]
+    last = "".join(f": the last change ({one.command} {one.id}) is undone" for one in undone)
+    again = _redo(store, known, undone)
+    raise RefusedError(store.uri, f"nothing to undo{last} already{again}" if again else NOTHING)
 
 
-def _again(store: Store, undone: Operation) -> str:
+def _redo(store: Store, known: Sequence[Operation], undone: Sequence[Operation]) -> str:
     """Say how to redo a change that is undone; nothing if no undo of it stands."""
-    undos = (one for one in operations.list_operations(store) if one.command == "undo")
-    for one in (undo for undo in undos if undo.state == "done"):
-        if operations.read_operation(store, one).get("undoes") == undone.id:
-            return f"; to redo it: chronotile undo {shell_word(store.uri)} {one.id}"
+    ids = [one.id for one in undone]
+    for one in known:
+        if one.command == "undo" and one.state == "done":
+            if operations.read_operation(store, one).get("undoes") in ids:
+                return f"; to redo it: chronotile undo {shell_word(store.uri)} {one.id}"
     return ""
 
 
