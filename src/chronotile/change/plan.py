@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError, html_card, printable
@@ -131,24 +131,18 @@ class Seen(NamedTuple):
     """What is wrong now, in place of what the plan knew; None if the look was not for that."""
 
 
-class Look(Protocol):
-    """A look at the array just before the steps of a stage.
+Look: TypeAlias = "Callable[[Store], Seen | None]"
+"""A look at the array just before the steps of a stage: it gives what was found, or raises
+`ChangedError` if what the plan relies on is gone or has changed.
 
-    Most only read. A few act, where what is to be done depends on what is found just then:
+Most only read. A few act, where what is to be done depends on what is found just then:
 
-      - `RewrittenRows`, `_BatchMerge` and `_Later` make the stages that follow, and write rows
-        aside for them; the stage's own steps are what the dry run tells, and are left out;
-      - `RemoveOrphans` removes orphans; the stage's own steps find them gone, and count them;
-      - `Holds`, `_StillThere` and a merge's `after` take a switch back that must not stand;
-      - `Late` waits for a moment.
-    """
-
-    def __call__(self, store: Store) -> Seen | None:
-        """Look, or do what only a look can decide; give what was found.
-
-        Raises:
-            ChangedError: What the plan relies on is gone or has changed.
-        """
+  - `RewrittenRows`, `_BatchMerge` and `_Later` make the stages that follow, and write rows aside
+    for them; the stage's own steps are what the dry run tells, and are left out;
+  - `RemoveOrphans` removes orphans; the stage's own steps find them gone, and count them;
+  - `Holds`, the last look of an undo and a merge's `after` take a switch back that must not stand;
+  - the last look of `Showing` waits for a moment.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ what they say: `tiledb.Array.create(staging, target.schema)` makes a file of ano
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,7 +40,7 @@ from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
-from chronotile.format.commit_files import commit_name, decode_con, write_uri
+from chronotile.format.commit_files import decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import COMMITS, ENUMERATIONS, FRAGMENTS, SCHEMA, TILES
 from chronotile.format.names import (
@@ -60,7 +60,7 @@ from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from chronotile.change.past_state import PastFragment
     from chronotile.format.schema import Enumeration
@@ -250,7 +250,7 @@ class Load:
                 for one in copies
             )
             switch = con_step(self.history, commits, list(writes), {})
-            look = StillWanted(self, frozenset(one.staged.part.name.text for one in copies), writes)
+            look = partial(self._refuse_changed, copies)
             shows = {step.path: step.source.sizes for step in steps if step.source is not None}
             # A vacuum that takes copies for orphans looks at the commits once more before they go
             # for good; we look at the copies before and after the commit. One sees the other.
@@ -297,16 +297,16 @@ class Load:
         self._refuse_hidden(copies)
         return copies
 
-    def refuse_changed(self, copied: Collection[str], added: Sequence[str]) -> None:
+    def _refuse_changed(self, copies: list[_Copy], store: Store) -> None:
         """Look at the target once more, just before the copies are committed.
 
         Raises:
             ChangedError: Another run has committed them, a delete has come that hides rows, or a
                 vacuum has removed a copy.
         """
-        names = set(self.store.list_names(COMMITS).files) - set(self.history.listing.commits)
+        names = set(store.list_names(COMMITS).files) - set(self.history.listing.commits)
         uris = [f"{COMMITS}/{name}" for name in sorted(names)]
-        for path, data in self.store.read_many([uri for uri in uris if uri.endswith(".con")]):
+        for path, data in store.read_many([uri for uri in uris if uri.endswith(".con")]):
             if isinstance(data, ChronotileError):
                 raise data
             uris += [record.uri for record in decode_con(data, path)]
@@ -314,15 +314,15 @@ class Load:
         known = {table.uri(row) for row in range(len(table))}
         fresh = {_stem(uri): uri for uri in uris if uri not in known}
         traces = {} if self.wish.again else self._traces(fresh)
-        unwanted = [name for source in copied for name in traces.get(source, ())]
-        first = min((commit_name(uri).t1 for uri in added), default=0)
+        unwanted = [name for one in copies for name in traces.get(one.staged.part.name.text, ())]
+        first = min(one.name.t1 for one in copies)
         for text, uri in fresh.items() if not self.wish.allow_hidden else ():
             name = try_parse(text)
             if uri.endswith(TILES) and name is not None and name.t2 >= first:
                 unwanted.append(text)
         for text in unwanted:
             problem = f"expected that nobody else publishes this or deletes, found {text}"
-            raise ChangedError(self.store.uri, f"{problem}; try again")
+            raise ChangedError(store.uri, f"{problem}; try again")
 
     def _named(self, source: Name, at: int) -> Name:
         """Name a copy, so that a second run knows it again; short ids differ all the same."""
@@ -507,20 +507,3 @@ def _labels(history: History) -> dict[str, Enumeration]:
         for field in item.schema.attributes
         if field.enumeration_name == name and field.enumeration is not None
     }
-
-
-@dataclass(frozen=True, slots=True)
-class StillWanted:
-    """Look whether another run has published the same, or a delete has come that hides rows."""
-
-    load: Load = field(repr=False)
-    copied: frozenset[str]
-    added: tuple[str, ...]
-
-    def __call__(self, store: Store) -> None:  # noqa: ARG002 (the load has its own)
-        """Look.
-
-        Raises:
-            ChangedError: It has.
-        """
-        self.load.refuse_changed(self.copied, self.added)

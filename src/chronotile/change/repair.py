@@ -104,20 +104,22 @@ def plan_repair(
     """Plan to take out what keeps the engine from reading an array; see `Handle.repair`."""
     mending = _mending(store, key, accept_loss=accept_loss, commit_orphans=commit_orphans)
     left = tuple(mending.left)
+
+    def look(store: Store) -> Seen:
+        """Look what the repair did not mend."""
+        return Seen(findings=still_wrong(store, key, left))
+
     stages = mending_stages(store, mending)
     added: tuple[str, ...] = ()
     if stages:
         added = _added(store, key, [step for stage in stages for step in stage.steps])
-        look = StillWrong(key, left)
         stages = (*stages, Stage(name="check", seen="the array is mended", looks=(look,)))
-    else:
-        left = still_wrong(store, key, left)
     return Plan(
         command="repair",
         array=store.uri,
         stages=stages,
         notes=tuple(mending.notes),
-        findings=left,
+        findings=left if stages else still_wrong(store, key, left),
         added=added,
     )
 
@@ -174,18 +176,6 @@ def mending_stages(store: Store, mending: Mending) -> tuple[Stage, ...]:
         Stage(name="take out", seen=both, steps=tuple(moves_of(store, mending))),
     )
     return stages if any(stage.steps for stage in stages) else ()
-
-
-@dataclass(frozen=True, slots=True)
-class StillWrong:
-    """Look what the repair did not mend."""
-
-    key: bytes | None = field(repr=False)
-    left: tuple[Finding, ...]
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give the findings."""
-        return Seen(findings=still_wrong(store, self.key, self.left))
 
 
 def still_wrong(store: Store, key: bytes | None, left: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -69,6 +69,11 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
     history = read_group(store, key=key)
     mend = _planned(store, history)
     copied = () if mend.moves else tuple(_name_copies(store, history, mend))
+
+    def look(store: Store) -> Seen:
+        """Look why the engine still cannot open the group."""
+        return Seen(findings=tuple(_wrong(store, key)))
+
     stages = (
         Stage(name="save", seen="the group is as it was", steps=tuple(mend.puts)),
         Stage(
@@ -77,7 +82,7 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
             steps=tuple(mend.moves),
         ),
         Stage(name="members", seen="some lists name the copies", steps=copied),
-        Stage(name="check", seen="the group is mended", looks=(GroupStillWrong(key),)),
+        Stage(name="check", seen="the group is mended", looks=(look,)),
     )
     return Plan(
         command="repair",
@@ -86,17 +91,6 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
         notes=tuple(mend.notes),
         findings=tuple(mend.left),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStillWrong:
-    """Look why the engine still cannot open the group."""
-
-    key: bytes | None = field(repr=False)
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give what is left."""
-        return Seen(findings=tuple(_wrong(store, self.key)))
 
 
 def mended_history(store: Store, key: bytes | None) -> GroupHistory:

@@ -63,6 +63,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import CommitsPlan, plan_commits, wanted_order
@@ -370,35 +371,58 @@ class Showing:
         # The names in `__commits` at three points of the order; `commits` are put before all.
         before_veil = _in_commits(self.commits.steps).union(self.history.listing.commits)
         before_switch = before_veil | _in_commits(self.veil)
+        same_before, same_then = (
+            partial(_refuse_other_commits, names) for names in (before_veil, before_switch)
+        )
         new = "every window sees the new state, or what it saw before"
         shows = {step.path: step.source.sizes for step in self.copies if step.source is not None}
         holds = Holds(self.history, before_switch, self.added, shows, self.effect)
         switch = () if self.switch is None else (self.switch,)
-        at_the_end = before_switch | _in_commits((*switch, *self.files))
-        late = Late(
-            at_the_end,
-            commit_name(self.files[0].path).t1 if self.files else None,
-            tuple({step.path.partition("/")[0]: None for step in self.others}) if switch else (),
-            self.last,
-            wait,
-            _in_commits(self.veil),
-            holds,
-        )
         return (
             *self.commits.stages(self.history),
             Stage(name="copies", steps=self.copies),
-            Stage(name="veil", looks=(SameCommits(before_veil), holds), steps=self.veil),
+            Stage(name="veil", looks=(same_before, holds), steps=self.veil),
             Stage(
                 name="switch",
                 seen=new,
-                looks=(SameCommits(before_switch),) if self.veil else (),
+                looks=(same_then,) if self.veil else (),
                 steps=switch,
             ),
             Stage(name="confirm", seen=new, looks=(replace(holds, taken_back=self.switch),)),
             Stage(name="schema and metadata", seen=new, steps=self.others),
             Stage(name="files of deletes", seen=new, steps=self.files),
-            Stage(name="late commits", seen=new, looks=(late,)),
+            Stage(name="late commits", seen=new, looks=(partial(self._look_late, wait, holds),)),
         )
+
+    def _look_late(self, wait: bool, holds: Holds, store: Store) -> Seen:
+        """Wait for the moment of the change, and look what came while the array was changed.
+
+        Raises:
+            ChangedError: A vacuum has removed what is shown, or brings back what is hidden.
+        """
+        is_ahead = now_ms() <= self.last
+        if wait:
+            wait_until(self.last)
+        listed = set(store.list_names(COMMITS).files)
+        # A vacuum removes the `.vac` with what it lists now, or listed before the switch.
+        if not _in_commits(self.veil) <= listed and (problem := holds.problem(store)) is not None:
+            raise ChangedError(store.uri, f"{problem}; the rows are as before")
+        notes = []
+        if self.switch is not None and self.others and not is_ahead:
+            folders = dict.fromkeys(step.path.partition("/")[0] for step in self.others)
+            what = " and ".join(_CONTENT.get(folder, folder) for folder in folders)
+            words = "for a moment readers saw the restored rows with the"
+            notes.append(f"{words} {what} that the array had until then")
+        switch = () if self.switch is None else (self.switch,)
+        wiped = commit_name(self.files[0].path).t1 if self.files else None
+        for file in sorted(listed - holds.known - _in_commits((*switch, *self.files))):
+            name = try_parse(file.rpartition(".")[0])
+            if wiped is not None and name is not None and name.t2 <= wiped:
+                gone = f"it is of {name.t2}, and out of sight from {wiped} on"
+                notes.append(f"{file} came meanwhile: {gone}; undo and repeat to bring it back")
+            elif not file.endswith(".ign"):
+                notes.append(f"{file} came meanwhile: it counts as a later write")
+        return Seen(notes=tuple(notes))
 
 
 def plan_steps(
@@ -472,24 +496,18 @@ def _line(folder: str) -> str:
     return f"/{folder}"
 
 
-@dataclass(frozen=True, slots=True)
-class SameCommits:
-    """Look whether the commits are as they were read: the plan is right for them only."""
+def _refuse_other_commits(known: frozenset[str], store: Store) -> None:
+    """Look whether the commits are as they were read: the plan is right for them only.
 
-    known: frozenset[str] = field(repr=False)
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: Somebody else committed something.
-        """
-        # An `.ign` that this change had to put says only what the commits say.
-        fresh = set(store.list_names(COMMITS).files) ^ self.known
-        fresh = {name for name in fresh if not name.endswith(".ign")}
-        if fresh:
-            problem = f"expected the commits as they were read, found {min(fresh)} changed"
-            raise ChangedError(store.uri, f"{problem}; try again")
+    Raises:
+        ChangedError: Somebody else committed something.
+    """
+    # An `.ign` that this change had to put says only what the commits say.
+    fresh = set(store.list_names(COMMITS).files) ^ known
+    fresh = {name for name in fresh if not name.endswith(".ign")}
+    if fresh:
+        problem = f"expected the commits as they were read, found {min(fresh)} changed"
+        raise ChangedError(store.uri, f"{problem}; try again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,48 +575,6 @@ def _take_back(store: Store, switch: Step) -> None:
             store.exchange(switch.path, switch.data, encode_exchanged(lines, switch.data))
     else:
         store.remove([switch.path])
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """Wait for the moment of a change, and look what came while the array was changed."""
-
-    known: frozenset[str] = field(repr=False)
-    wiped: int | None
-    """The moment of a delete of everything, if there is one."""
-    others: tuple[str, ...]
-    """Folders of files that followed the switch."""
-    moment: int
-    wait: bool
-    veil: frozenset[str]
-    holds: Holds
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give notes.
-
-        Raises:
-            ChangedError: A vacuum has removed what is shown, or brings back what is hidden.
-        """
-        is_ahead = now_ms() <= self.moment
-        if self.wait:
-            wait_until(self.moment)
-        listed = set(store.list_names(COMMITS).files)
-        # A vacuum removes the `.vac` with what it lists now, or listed before the switch.
-        if not self.veil <= listed and (problem := self.holds.problem(store)) is not None:
-            raise ChangedError(store.uri, f"{problem}; the rows are as before")
-        notes = []
-        if self.others and not is_ahead:
-            what = " and ".join(_CONTENT.get(folder, folder) for folder in self.others)
-            words = "for a moment readers saw the restored rows with the"
-            notes.append(f"{words} {what} that the array had until then")
-        for file in sorted(listed - self.known):
-            name = try_parse(file.rpartition(".")[0])
-            if self.wiped is not None and name is not None and name.t2 <= self.wiped:
-                gone = f"it is of {name.t2}, and out of sight from {self.wiped} on"
-                notes.append(f"{file} came meanwhile: {gone}; undo and repeat to bring it back")
-            elif not file.endswith(".ign"):
-                notes.append(f"{file} came meanwhile: it counts as a later write")
-        return Seen(notes=tuple(notes))
 
 
 def _in_commits(steps: Iterable[Step]) -> frozenset[str]:

@@ -150,9 +150,10 @@ def _redo(store: Store, known: Sequence[Operation], undone: Sequence[Operation])
     """Say how to redo a change that is undone; nothing if no undo of it stands."""
     ids = [one.id for one in undone]
     for one in known:
-        if one.command == "undo" and one.state == "done":
-            if operations.read_operation(store, one).get("undoes") in ids:
-                return f"; to redo it: chronotile undo {shell_word(store.uri)} {one.id}"
+        if (one.command, one.state) != ("undo", "done"):
+            continue
+        if operations.read_operation(store, one).get("undoes") in ids:
+            return f"; to redo it: chronotile undo {shell_word(store.uri)} {one.id}"
     return ""
 
 

@@ -19,7 +19,7 @@ began before it may still be under way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ import numpy as np
 from chronotile.change.consolidate import RemovedMeanwhile, wanted_rows
 from chronotile.change.plan import Seen, Stage, Step, put
 from chronotile.change.sound_array import sound_history, write_version
-from chronotile.change.vacuum_metadata import FilesThere
+from chronotile.change.vacuum_metadata import refuse_other_bytes
 from chronotile.check.findings import count_text
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
@@ -207,56 +207,43 @@ def plan_deletes(store: Store, history: History, unneeded: Unneeded) -> DeletePl
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UnneededDeletes:
-    """Look again which deletes no fragment needs, as the fragments are gone that were to go."""
+def take_deletes_out(
+    key: bytes | None, oldest_ms: int, planned: frozenset[str], store: Store
+) -> Seen:
+    """Look again which deletes no fragment needs, as the fragments are gone that were to go.
 
-    key: bytes | None = field(repr=False)
-    oldest_ms: int
-    planned: frozenset[str]
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give the stages that take them out."""
-        history, rules = sound_history(store, self.key)
-        unneeded = unneeded_deletes(store, rules, self.oldest_ms)
-        plan = plan_deletes(store, history, unneeded)
-        read = {s.path: bytes(s.data) for s in history.table.sources if not s.loose}
-        going = {step.path: read[step.path] for step in plan.cons}
-        stages = (
-            Stage(name="new .con", steps=plan.new_con),
-            Stage(
-                name="writes that were removed meanwhile",
-                looks=(RemovedMeanwhile(history, plan.rows),) if plan.new_con else (),
-            ),
-            Stage(
-                name="old .con",
-                looks=(NoNewcomers(unneeded.seen, unneeded.last), FilesThere(going)),
-                steps=plan.cons,
-            ),
-            Stage(name="deletes", steps=plan.loose),
-        )
-        return Seen(leave=self.planned, stages=stages)
+    Give the stages that take them out, in place of the planned steps.
+    """
+    history, rules = sound_history(store, key)
+    unneeded = unneeded_deletes(store, rules, oldest_ms)
+    plan = plan_deletes(store, history, unneeded)
+    read = {s.path: bytes(s.data) for s in history.table.sources if not s.loose}
+    going = {step.path: read[step.path] for step in plan.cons}
+    same = partial(refuse_other_bytes, going)
+    stages = (
+        Stage(name="new .con", steps=plan.new_con),
+        Stage(
+            name="writes that were removed meanwhile",
+            looks=(RemovedMeanwhile(history, plan.rows),) if plan.new_con else (),
+        ),
+        Stage(name="old .con", looks=(partial(_refuse_newcomers, unneeded), same), steps=plan.cons),
+        Stage(name="deletes", steps=plan.loose),
+    )
+    return Seen(leave=planned, stages=stages)
 
 
-@dataclass(frozen=True, slots=True)
-class NoNewcomers:
-    """Look whether a fragment has come that is as old as a delete that is to go."""
+def _refuse_newcomers(unneeded: Unneeded, store: Store) -> None:
+    """Look whether a fragment has come that is as old as a delete that is to go.
 
-    known: frozenset[str] = field(repr=False)
-    last: int
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: One has.
-        """
-        for folder in ("", FRAGMENTS):
-            for text in store.list_names(folder).folders:
-                name = try_parse(text)
-                if name is not None and text not in self.known and name.t1 <= self.last:
-                    problem = f"expected no new fragment as old as a delete, found {text}"
-                    raise ChangedError(store.uri, f"{problem}; try again")
+    Raises:
+        ChangedError: One has.
+    """
+    for folder in ("", FRAGMENTS):
+        for text in store.list_names(folder).folders:
+            name = try_parse(text)
+            if name is not None and text not in unneeded.seen and name.t1 <= unneeded.last:
+                problem = f"expected no new fragment as old as a delete, found {text}"
+                raise ChangedError(store.uri, f"{problem}; try again")
 
 
 def _removal(path: str, sizes: dict[str, int | None], reason: str) -> Step:
