@@ -220,23 +220,14 @@ def _notes(table: CommitTable, *, updates: bool, array: str) -> Iterable[str]:
     loose = table.loose
     rows = np.flatnonzero(~loose & (table.uris.ext == UPD)).tolist()
     if unseen := len({*map(table.uri, rows)}):
-        them, its = ("is", "its") if unseen == 1 else ("are", "their")
-        stay = (
-            f"{count_text(unseen, 'update')} {them} in a .con, where TileDB does not see an update"
-        )
-        yield f"{stay}; to write {its} rows: chronotile apply {shell_word(array)}"
-    kept = int(np.count_nonzero(loose & (table.uris.ext == UPD)))
-    if kept and not updates:
-        stay = "keeps its own file" if kept == 1 else "keep their own files"
-        yield f"{count_text(kept, 'update')} {stay}: TileDB does not see an update inside a .con"
-    elif kept:
-        where = "is in the .con" if kept == 1 else "are in the .con"
-        yield f"{count_text(kept, 'update')} {where}, unseen by TileDB"
+        words = f"in a .con, where TileDB does not see it: {count_text(unseen, 'update')}"
+        yield f"{words}; to write the rows: chronotile apply {shell_word(array)}"
+    if kept := int(np.count_nonzero(loose & (table.uris.ext == UPD))):
+        where = "in the .con, unseen by TileDB" if updates else "loose: TileDB sees none in a .con"
+        yield f"{count_text(kept, 'update')} {where}"
     ignored = int(np.count_nonzero(loose & (table.uris.ext <= OK) & table.ignored))
     if ignored:
-        stay, them = ("keeps its own file", "it") if ignored == 1 else ("keep their files", "them")
-        why = f"an .ign names {them}, and TileDB would ignore {them} inside a .con"
-        yield f"{count_text(ignored, 'write')} {stay}: {why}"
+        yield f"{count_text(ignored, 'write')} loose: an .ign names it, inside a .con too"
     newer = int(np.count_nonzero(loose & table.is_from_version(NEWEST_VERSION + 1)))
     if newer:
         yield f"{count_text(newer, 'commit')} left loose: {NEWER}"

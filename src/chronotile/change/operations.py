@@ -204,15 +204,16 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
         if name.endswith(MERGED):
             merged = f"{OPERATIONS}/{name}"
             for document in _read_merged(store, merged):
-                newest[str(document.get("id"))] = _merged_operation(document, merged)
+                if (known := _operation_in(document, merged)) is not None:
+                    newest[known.id] = known
     older = frozenset(newest)
     for name in names:
         found = operation_of(f"{OPERATIONS}/{name}")
         if found is None:
             continue
-        known = None if found.id in older else newest.get(found.id)
+        before = None if found.id in older else newest.get(found.id)
         older -= {found.id}
-        if known is None or _LATER[known.state] < _LATER[found.state]:
+        if before is None or _LATER[before.state] < _LATER[found.state]:
             newest[found.id] = found
     return tuple(sorted(newest.values(), key=lambda one: (one.at_ms, one.id), reverse=True))
 
@@ -231,7 +232,8 @@ def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
     where = store.uri_of(operation.path)
     document = read_json(data, where, "a record")
     if operation.path.endswith(MERGED):
-        fitting = [one for one in _records(document, where) if one["id"] == operation.id]
+        records = _list(document, "records", dict, where)
+        fitting = [one for one in records if one.get("id") == operation.id]
         document = fitting[0] if fitting else {}
     if document.get("id") != operation.id:
         raise BadFileError(where, "expected the record of an operation, found another document")
@@ -242,21 +244,9 @@ def _read_merged(store: Store, path: str) -> list[dict[str, Any]]:
     """Read the records of a merged file; of one that is gone, or was never one, there are none."""
     with suppress(MissingObjectError, BadFileError):
         where = store.uri_of(path)
-        return _records(read_json(store.read(path, limit=_LONGEST), where, "records"), where)
+        document = read_json(store.read(path, limit=_LONGEST), where, "records")
+        return _list(document, "records", dict, where)
     return []
-
-
-def _records(document: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    return [one for one in _list(document, "records", dict, where) if _is_record(one)]
-
-
-def _is_record(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document says all that the name of its own file would."""
-    try:
-        path = path_of(document)
-    except (KeyError, TypeError, ChronotileError):
-        return False
-    return operation_of(path) is not None
 
 
 def path_of(document: Mapping[str, Any]) -> str:
@@ -264,10 +254,13 @@ def path_of(document: Mapping[str, Any]) -> str:
     return _path(document["id"], to_ms(document["time"]), document["command"], document["state"])
 
 
-def _merged_operation(document: Mapping[str, Any], path: str) -> Operation:
-    found = operation_of(path_of(document))
-    assert found is not None  # see `_is_record`
-    return found._replace(path=path)
+def _operation_in(document: Mapping[str, Any], path: str) -> Operation | None:
+    """Read a record of a merged file; None if it lacks what the name of its own file would say."""
+    try:
+        found = operation_of(path_of(document))
+    except (KeyError, TypeError, ChronotileError):
+        return None
+    return None if found is None else found._replace(path=path)
 
 
 def merge_older(store: Store) -> None:

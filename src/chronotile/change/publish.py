@@ -188,15 +188,11 @@ class Load:
         names = [
             [] if one is None else [field.name for field in one.fields] for one in (theirs, ours)
         ]
-        detail = f"see {path}"
+        detail = ""
         if names[0] != names[1]:
             here, there = map(", ".join, names)
-            detail = f"its fields are {here}; those of the target are {there}"
-            own = schema_at(history, MAX_TIMESTAMP)
-            if own is not None and own.path != path:
-                older = f"fragments were written with an older schema ({path}): their fields are"
-                return f"{older} {here}; those of the target are {there}; nothing was changed"
-        return f"its schema is not that of {self.store.uri}; nothing was changed; {detail}"
+            detail = f"; the fields of {path} are {here}; those of the target are {there}"
+        return f"its schema is not that of {self.store.uri}; nothing was changed{detail}"
 
     def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
         """Give the content of a schema without the names of its file and of its enumerations.

@@ -101,13 +101,9 @@ def mended_history(store: Store, key: bytes | None) -> GroupHistory:
         RefusedError: A damaged list has just changed.
         StorageError: The storage failed.
     """
-    history = read_group(store, key=key)
-    plan = _planned(store, history)
-    if not plan.moves:
-        copied = {step.path: step.data for step in _name_copies(store, history, plan)}
-        return read_group(overlaid(store, copied), key=key) if copied else history
-    puts = {step.path: step.data for step in plan.puts}
-    shown = overlaid(store, puts, without=[step.path for step in plan.moves])
+    plan = plan_repair_group(store, key)
+    files = {step.path: step.data for step in plan.steps if step.op in ("put", "replace")}
+    shown = overlaid(store, files, without=[s.path for s in plan.steps if s.op == "move"])
     return read_group(shown, key=key)
 
 

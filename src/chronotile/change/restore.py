@@ -189,12 +189,8 @@ class VisibleChange:
                 "and comes later, never shows"
             )
         gone, back = self._out_and_back()
-        more = len(replay.hidden) - len(gone)
-        if gone or more:
-            again = f"{more:,} more" if gone else count_text(more, "fragment")
-            again += f", which {'comes' if more == 1 else 'come'} again under a new name"
-            parts = [*([_measured(gone)] if gone else []), *([again] if more else [])]
-            yield f"hides {' and '.join(parts)}"
+        if gone:
+            yield f"hides {_measured(gone)}"
         if back:
             yield f"shows again {_measured(back)}"
         for name in replay.undone:
@@ -208,20 +204,14 @@ class VisibleChange:
         if replay.first > now_ms() and (replay.deletes or replay.again):
             yield f"what others write until {replay.first} may be hidden then"
         if replay.hidden and not replay.deletes:
-            yield vacuum_note(len(replay.hidden))
+            yield VACUUM_NOTE
 
 
-def vacuum_note(hidden: int) -> str:
-    """Say what a vacuum would do to the fragments that a change hides.
-
-    >>> vacuum_note(1).partition(":")[0]
-    "do not run TileDB's own vacuum"
-    """
-    fragments, them = ("fragments", "them") if hidden != 1 else ("fragment", "it")
-    return (
-        f"do not run TileDB's own vacuum: it removes the hidden {fragments}, and then neither undo "
-        f"nor a read of an earlier time finds {them}; chronotile's vacuum keeps {them}"
-    )
+VACUUM_NOTE = (
+    "do not run TileDB's own vacuum: it removes the hidden fragments, and then neither undo nor a "
+    "read of an earlier time finds them; chronotile's vacuum keeps them"
+)
+"""What a change that hides fragments says."""
 
 
 def _measured(parts: list[PastFragment]) -> str:

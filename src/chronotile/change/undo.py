@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -323,13 +323,28 @@ def plan_inverse(
     exchanged = [one for one in steps if one.op == "replace" and one.path not in back_first]
     shown = tuple(step for step in exchanged if step.path.endswith(".vac"))
     rest = tuple(step for step in steps if step not in shown)
-    looks = (_StillThere(key, record, inverse, shown),) if shown else ()
+
+    def look(now: Store) -> None:
+        """Look whether what shows again is there; if a vacuum removed it, hide it again.
+
+        Raises:
+            RefusedError: A vacuum removed it; the change stands.
+        """
+        try:
+            _Judge(now, read_history(now, key=key), record, inverse).refuse_vacuumed()
+        except RefusedError:
+            for step in shown:
+                lines = decode_vac(step.old, step.path)
+                with suppress(ChangedError):  # Gone: then nothing hides what the change showed.
+                    now.exchange(step.path, step.data, encode_exchanged(lines, step.data))
+            raise
+
     stages = (
         Stage(name="show again", seen="the array is as it was before the change", steps=shown),
         Stage(
             name="take back",
             seen="the change is there in part",
-            looks=looks,
+            looks=(look,) if shown else (),
             steps=rest,
             folders=_empty_folders(store, inverse),
         ),
@@ -752,32 +767,6 @@ class _Judge:
         left = sorted(self.record.added & after)
         if left:
             raise self._refused(f"found {left[0]} in another file too: it was consolidated since")
-
-
-@dataclass(frozen=True, slots=True)
-class _StillThere:
-    """Look whether what shows again is still there; if a vacuum removed it, hide it again."""
-
-    key: bytes | None = field(repr=False)
-    record: ChangeRecord
-    inverse: _Inverse
-    shown: tuple[Step, ...]
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            RefusedError: A vacuum removed it; the change stands.
-        """
-        history = read_history(store, key=self.key)
-        try:
-            _Judge(store, history, self.record, self.inverse).refuse_vacuumed()
-        except RefusedError:
-            for step in self.shown:
-                lines = decode_vac(step.old, step.path)
-                with suppress(ChangedError):  # Gone: then nothing hides what the change showed.
-                    store.exchange(step.path, step.data, encode_exchanged(lines, step.data))
-            raise
 
 
 def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:

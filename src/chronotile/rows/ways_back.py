@@ -25,12 +25,12 @@ from chronotile.change.past_state import Past, UnreachableError, refuse_newer
 from chronotile.change.plan import Plan, Seen, Source, Stage, Step, at_hand, put
 from chronotile.change.replay import Effect, Replay, Showing, look_under_way, plan_steps
 from chronotile.change.restore import (
+    VACUUM_NOTE,
     VisibleChange,
     latest_moment,
     metadata_back,
     plan_restore,
     schema_back,
-    vacuum_note,
 )
 from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_done, plan_nothing, plan_undelete, standing_delete
@@ -341,7 +341,7 @@ def plan_restore_rows(
         command="restore",
         array=store.uri,
         stages=(stage,),
-        notes=(_words(first, end), *([vacuum_note(len(hidden))] if hidden else [])),
+        notes=(_words(first, end), *([VACUUM_NOTE] if hidden else [])),
         hidden=hidden,
         rows={"rewritten": sum(counts)},
         added=showing.added,
