@@ -139,7 +139,7 @@ Most only read. A few act, where what is to be done depends on what is found jus
 
   - `RewrittenRows`, `_BatchMerge` and `_Later` make the stages that follow, and write rows aside
     for them; the stage's own steps are what the dry run tells, and are left out;
-  - `RemoveOrphans` removes orphans; the stage's own steps find them gone, and count them;
+  - `remove_orphans` removes orphans; the stage's own steps find them gone, and count them;
   - `Holds`, the last look of an undo and a merge's `after` take a switch back that must not stand;
   - the last look of `Showing` waits for a moment.
 """

@@ -35,7 +35,7 @@ from chronotile.change.consolidate import requests_of_opens
 from chronotile.change.kept_windows import doubtful, held_by_windows, kept_windows
 from chronotile.change.merged_files import array_metadata
 from chronotile.change.operations import list_operations, read_operation
-from chronotile.change.orphan_fragments import RemoveOrphans, find_orphans
+from chronotile.change.orphan_fragments import find_orphans, remove_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.sound_array import array_version, sound_history
 from chronotile.change.unneeded_deletes import plan_deletes, take_deletes_out, unneeded_deletes
@@ -126,7 +126,7 @@ def plan_vacuum(
         found, more = find_orphans(store, history, rules, oldest, whole=whole_orphans)
         notes += more
         # The look removes them, each after it has looked; the steps make the report and the record.
-        look = RemoveOrphans(key, found)
+        look = partial(remove_orphans, key, found)
         stages.append(
             Stage(
                 name="orphans",
@@ -141,7 +141,7 @@ def plan_vacuum(
         unneeded = unneeded_deletes(store, rules, oldest, without=[f.path for f in commits.folders])
         notes += unneeded.notes
         if unneeded.reasons:
-            planned = plan_deletes(store, history, unneeded).steps()
+            planned = tuple(s for one in plan_deletes(store, history, unneeded) for s in one.steps)
             paths = frozenset(step.path for step in planned)
             look_again = partial(take_deletes_out, key, oldest, paths)
             stages.append(Stage(name="deletes", looks=(look_again,), steps=planned))
