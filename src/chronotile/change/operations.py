@@ -60,7 +60,7 @@ _NAME = re.compile(
 
 EXCLUSIVE = frozenset({"apply", "erase", "publish", "repair", "restore", "undelete", "undo"})
 """Changes that run beside no other of them, and beside no upkeep."""
-_UPKEEP = frozenset({"compact", "consolidate", "vacuum"})
+UPKEEP = frozenset({"compact", "consolidate", "vacuum"})
 """Changes that replace or remove files and show the same rows; they may run beside each other."""
 
 COPIES = ("clone", "replicate")
@@ -469,7 +469,7 @@ def excludes(command: str, other: str, *, of_group: bool = False) -> bool:
     both = {command, other}
     if both.isdisjoint(EXCLUSIVE):
         return False
-    return both.isdisjoint(COPIES) if of_group else both <= EXCLUSIVE | _UPKEEP
+    return both.isdisjoint(COPIES) if of_group else both <= EXCLUSIVE | UPKEEP
 
 
 def find_other(

@@ -29,7 +29,6 @@ from chronotile.conditions.tree import fields
 from chronotile.errors import (
     BadTimeError,
     ChangedError,
-    ChronotileError,
     WrongCallError,
     shell_word,
 )
@@ -83,27 +82,10 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
     target = _chosen(store, known, operation)
     record = standing_record(store, known, target)
-    if _why_final(record) and operation is None:
-        _refuse_below_final(store, key, known, record)
-    refuse_final(store, record)
+    others = _changes(known, "done") if operation is None else []
+    refuse_final(store, record, [one for one in others if one.command not in operations.UPKEEP])
     refuse_built_on(store, known, target, record)
     return refuse_nothing(plan_inverse(store, key, record))
-
-
-def _refuse_below_final(
-    store: Store, key: bytes | None, known: Sequence[Operation], record: ChangeRecord
-) -> None:
-    """Refuse a final change, naming the last change before it that can be taken back, if any."""
-    for one in known:
-        if one.state == "done" and one.command not in ("undo", *operations.COPIES):
-            with suppress(ChronotileError):
-                plan_undo(store, key, operation=one.id)
-                again = f"chronotile undo {shell_word(store.uri)} {one.id}"
-                hint = f"the {one.command} before it can be undone: {again}"
-                break
-    else:
-        return
-    raise RefusedError(store.uri, f"{_EXPECTED}, {_why_final(record)}; {hint}")
 
 
 def refuse_nothing(plan: Plan) -> Plan:
@@ -135,15 +117,18 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
             again = _redo(store, known, fitting)
             raise RefusedError(store.uri, f"{wanted} is undone already{again}")
         return fitting[0]
-    others = ("undo", *operations.COPIES)
-    changes = [one for one in known if one.command not in others]
-    for one in changes:
-        if one.state in ("done", "final"):
-            return one
-    undone = [one for one in changes if one.state == "undone"][:1]
+    if standing := _changes(known, "done", "final"):
+        return standing[0]
+    undone = _changes(known, "undone")[:1]
     last = "".join(f": the last change ({one.command} {one.id}) is undone" for one in undone)
     again = _redo(store, known, undone)
     raise RefusedError(store.uri, f"nothing to undo{last} already{again}" if again else NOTHING)
+
+
+def _changes(known: Sequence[Operation], *states: str) -> list[Operation]:
+    """List the changes of some states, the newest first, without undos and copies."""
+    others = ("undo", *operations.COPIES)
+    return [one for one in known if one.state in states and one.command not in others]
 
 
 def _redo(store: Store, known: Sequence[Operation], undone: Sequence[Operation]) -> str:
@@ -223,22 +208,24 @@ def read_record(store: Store, operation: Operation) -> ChangeRecord:
     return ChangeRecord(operation.id, document, store, operation.quarantine)
 
 
-def refuse_final(store: Store, record: ChangeRecord) -> None:
-    """Refuse a change that removed files."""
+def refuse_final(store: Store, record: ChangeRecord, others: Sequence[Operation] = ()) -> None:
+    """Refuse a change that removed files; name the last of others, which may be taken back."""
     if record.command == "erase" and record.removes:
         raise RefusedError(
             store.uri, "nothing was changed: an erase is final; the erased rows are gone for good"
         )
-    if why := _why_final(record):
-        raise refusal(store, why)
-
-
-def _why_final(record: ChangeRecord) -> str:
-    """Say why nobody can take a change back; nothing if somebody can."""
+    problem = f"found {record.command!r:.40}, which"
     if record.removes:
-        return f"found {record.command!r:.40}, which removed files: {FINAL}"
-    is_final = record.document.get("state") == "final"
-    return f"found {record.command!r:.40}, which is final" if is_final else ""
+        problem = f"{problem} removed files: {FINAL}"
+    elif record.document.get("state") == "final":
+        problem = f"{problem} is final"
+    else:
+        return
+    if not others:
+        raise refusal(store, problem)
+    before = f"chronotile undo {shell_word(store.uri)} {others[0].id}"
+    hint = f"the {others[0].command} before it may still be undone: {before}"
+    raise RefusedError(store.uri, f"{_EXPECTED}, {problem}; {hint}")
 
 
 def refuse_built_on(

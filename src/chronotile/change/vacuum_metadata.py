@@ -207,7 +207,9 @@ class _Replaced:
             v.path: label for v in self._by_name.values() if (label := self._why(v, kept))
         }
         """`.vac` files that stay, and why."""
-        safe = [v for v in self._in_order() if self._is_safe(v.name.text, frozenset())]
+        # If a merged file was merged in turn, what it replaced goes first.
+        ordered = sorted(self._by_name.values(), key=lambda v: (v.name.t2, -v.name.t1))
+        safe = [v for v in ordered if self._is_safe(v.name.text, frozenset())]
         self.done = [v for v in safe if v.path not in self._held]
         """`.vac` files whose targets go."""
         gone = {target for vacuum in self.done for target in vacuum.targets}
@@ -283,15 +285,6 @@ class _Replaced:
             for other in self._listing(name)
             if other not in above
         )
-
-    def _depth(self, name: str, above: frozenset[str] = frozenset()) -> int:
-        others = (other for other in self._listing(name) if other not in above)
-        return max((1 + self._depth(other, above | {name}) for other in others), default=0)
-
-    def _in_order(self) -> list[VacuumFile]:
-        """Order the `.vac` files: if a merged file was merged in turn, its `.vac` goes first."""
-        names = sorted(self._by_name, key=lambda name: (-self._depth(name), name))
-        return [self._by_name[name] for name in names]
 
 
 def plan_quarantine_removal(store: Store) -> tuple[tuple[Stage, ...], tuple[str, ...]]:
