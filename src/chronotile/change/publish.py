@@ -419,14 +419,6 @@ class Load:
             yield f"{count_text(there, 'staged fragment')} {verb} already there"
         for delete, hidden in self._hidden(copies):
             yield f"{_told(delete)} is later: {_counted(hidden)} stay out of sight"
-        names = {one.name.text for one in copies}
-        left = sum(map(len, self._traces(self.rules.uncommitted.keys() - names).values()))
-        if left:
-            copied = count_text(left, "copy", "copies")
-            command = (
-                f"chronotile vacuum {shell_word(self.store.uri)} --whole-orphans --orphan-age 0"
-            )
-            yield f"an earlier run left {copied} that no commit names; to remove them: {command}"
         table = self.history.table
         taken = {*table.uris.t1.tolist(), *table.uris.t2.tolist()}
         for one in copies:

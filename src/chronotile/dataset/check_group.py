@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.change.repair_group import folders_beside, is_passed_over, twin_of
+from chronotile.change.repair_group import folders_beside, list_findings, twin_of
 from chronotile.check.check_array import check, group_metadata
 from chronotile.check.findings import (
     CODES,
-    SEALED,
     SEVERITIES,
     Finding,
     count_text,
     finding,
     unreadable,
-    wrong_key,
 )
 from chronotile.check.tags import doubtful_tags, unreadable_tags
 from chronotile.dataset.moments import span_of
@@ -25,7 +23,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
-from chronotile.visibility.group_members import files_at, members_at
+from chronotile.visibility.group_members import files_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,25 +89,7 @@ def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
 
 
 def _lists(history: GroupHistory) -> Iterator[Finding]:
-    for problem in history.problems:
-        message = f"a list of members: {problem.message}"
-        if problem.kind == "encrypted":
-            if history.key is None:
-                yield finding(history.group, SEALED, problem.path, message)
-            else:
-                yield wrong_key(history.group, problem.path, message)
-            continue
-        code = "name-malformed" if problem.kind == "name" else "tile-corrupt"
-        hint = "to take it out (TileDB cannot open the group over it): chronotile repair {array}"
-        if is_passed_over(problem):
-            hint = "nothing to run: TileDB passes over it"
-        yield finding(history.group, code, problem.path, message, hint=hint)
-    if not history.problems:
-        try:
-            members_at(history, 0, MAX_TIMESTAMP)
-        except ChronotileError as error:
-            hint = "write the group's members again with one version of TileDB"
-            yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint=hint)
+    yield from list_findings(history)
     seen = len(files_at(history, 0, MAX_TIMESTAMP))
     if seen >= MANY_LISTS:
         message = f"{count_text(seen, 'list')} of members, each with all of them: an open reads all"
