@@ -28,6 +28,7 @@ from chronotile.visibility.group_members import files_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chronotile.check.findings import Severity
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import Span
     from chronotile.dataset.open_dataset import Dataset
@@ -168,20 +169,17 @@ def _as_of(node: Node, span: Span, moment: int, group: str) -> Iterator[Finding]
         yield finding(node.uri, "as-of-absent", node.path, message, place=group)
         return
     for gap in span.gaps:
-        if gap.t1 <= moment <= gap.t2 and gap.is_purge:
-            message = (
-                f"{node.path} may have only a part of its state at {moment}: a merge dropped the "
-                f"rows that the delete of {gap.t2 + 1} removed, from every time before it too"
-            )
-            path = f"__fragments/{gap.fragment}"
-            yield finding(node.uri, "as-of-partial", path, message, severity="warning", place=group)
-        elif gap.t1 <= moment <= gap.t2:
-            message = (
-                f"{node.path} has only a part of its state at {moment}: a merge of "
-                f"{gap.t1} to {gap.t2 + 1} was vacuumed"
-            )
-            path = f"__fragments/{gap.fragment}"
-            yield finding(node.uri, "as-of-partial", path, message, place=group)
+        if not gap.t1 <= moment <= gap.t2:
+            continue
+        message = f"{node.path} has only a part of its state at {moment}"
+        why = f"a merge of {gap.t1} to {gap.t2 + 1} was vacuumed"
+        if gap.is_purge:
+            message = f"{node.path} may have only a part of its state at {moment}"
+            why = f"a merge dropped the rows that the delete of {gap.t2 + 1} removed, from every"
+            why += " time before it too"
+        severity: Severity | None = "warning" if gap.is_purge else None
+        path, found = f"__fragments/{gap.fragment}", f"{message}: {why}"
+        yield finding(node.uri, "as-of-partial", path, found, severity=severity, place=group)
 
 
 def check_tags(dataset: Dataset) -> Iterator[Finding]:

@@ -114,10 +114,9 @@ class GroupReport:
             RefusedError: It can be read, and not be changed.
         """
         for one in self.failed:
-            problem = f"expected that every member can, found {one.path}"
-            hint = "nothing was changed; --member takes some of them only"
-            kind = ReadError if one.status == ReadError.exit_code else RefusedError
-            raise kind(self.group, f"{problem}: {one.error}; {hint}")
+            is_unread = one.status == ReadError.exit_code
+            hint = "; --member takes some of them only"
+            raise refusal(self.group, one.path, str(one.error), hint, is_unread=is_unread)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -198,6 +197,14 @@ class GroupReport:
         if not is_own:
             return members
         return f"the group and {members}" if count else "the group itself"
+
+
+def refusal(
+    group: str, path: str, error: str, hint: str = "", *, is_unread: bool = False
+) -> ChronotileError:
+    """Make the refusal of a change because of one member, before anything was changed."""
+    problem = f"expected that every member can, found {path}: {error}; nothing was changed"
+    return (ReadError if is_unread else RefusedError)(group, f"{problem}{hint}")
 
 
 class MemberPlan(NamedTuple):

@@ -28,7 +28,7 @@ from chronotile.change.publish import Load, Wish
 from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import dataset_at
-from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as
+from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as, refusal
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
@@ -196,13 +196,8 @@ def _staged(
                 assert one.store is not None  # here too
                 load.add(one.store)
         except ChronotileError as error:
-            raise _refused(dataset, path, error) from error
+            raise refusal(dataset.uri, path, str(error)) from error
         yield _StagedMember(node, load)
-
-
-def _refused(dataset: Dataset, path: str, error: ChronotileError, hint: str = "") -> RefusedError:
-    problem = f"expected that every member can, found {path}: {error}"
-    return RefusedError(dataset.uri, f"{problem}; nothing was changed{hint}")
 
 
 def _pace(dataset: Dataset) -> _Pace:
@@ -226,7 +221,7 @@ def _planned(dataset: Dataset, member: _StagedMember, moment: int | None) -> Pla
     except ChronotileError as error:
         own_times = "; --own-times lets fragments keep their times, member by member"
         hint = "" if moment is None else own_times
-        raise _refused(dataset, member.node.path, error, hint) from error
+        raise refusal(dataset.uri, member.node.path, str(error), hint) from error
 
 
 def _notes(moment: int | None, planned: list[Plan]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from chronotile.change.operations import list_operations
 from chronotile.change.tag import plan_mark, plan_tag_file, refuse_taken
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
-from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as
+from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as, refusal
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.tag_entries import check_name
 from chronotile.format.timestamps import now_ms
@@ -113,9 +113,8 @@ def _marked(
                 node.store, dataset.key, name=name, moment=moment, there=there, is_group=is_group
             )
         except ChronotileError as error:
-            problem = f"expected that every member can, found {node.path}"
-            kind = ReadError if isinstance(error, ReadError) else RefusedError
-            raise kind(dataset.uri, f"{problem}: {error}; nothing was changed") from error
+            is_unread = isinstance(error, ReadError)
+            raise refusal(dataset.uri, node.path, str(error), is_unread=is_unread) from error
         if plan.steps:
             yield planned_as(target, plan, known)
 
