@@ -105,6 +105,10 @@ class Operation(NamedTuple):
         """The folder for files that the change takes out."""
         return f"{QUARANTINE}/{self.id}"
 
+    def turned(self, state: State) -> Operation:
+        """Give the operation in another state, in a file of its own."""
+        return self._replace(state=state, path=_path(self.id, self.at_ms, self.command, state))
+
 
 def new_quarantine() -> str:
     """Name a folder for what a change without a record takes out."""
@@ -448,11 +452,10 @@ def note_copy(
     options = {"source": here.uri, "target": there.uri, **window}
     who = Who(message=message, options=options)
     for store in (here, there):
-        id_, report = os.urandom(4).hex(), Report(command, store.uri, dry_run=False, steps=())
-        path = _path(id_, report.at_ms, command, "final")
-        operation = Operation(id_, report.at_ms, command, "final", path)
+        report = Report(command, store.uri, dry_run=False, steps=())
+        operation = _new(report).turned("final")
         with suppress(ChronotileError):
-            _put(store, path, _document(operation, report, who, first_file(store)))
+            _put(store, operation.path, _document(operation, report, who, first_file(store)))
 
 
 def excludes(command: str, other: str, *, of_group: bool = False) -> bool:
@@ -507,6 +510,12 @@ def find_other(
     return None
 
 
+def _new(planned: Told) -> Operation:
+    return Operation(os.urandom(4).hex(), planned.at_ms, planned.command, "begun", "").turned(
+        "begun"
+    )
+
+
 def begin(
     store: Store,
     planned: Told,
@@ -530,14 +539,7 @@ def begin(
         StorageError: The folder cannot be written.
         RefusedError: Another change is under way, or has ended since this one was planned.
     """
-    id_ = os.urandom(4).hex()
-    operation = Operation(
-        id_,
-        planned.at_ms,
-        planned.command,
-        "begun",
-        _path(id_, planned.at_ms, planned.command, "begun"),
-    )
+    operation = _new(planned)
     document = _document(operation, planned, who, first_file(store))
     document |= {"process": this_process(), "exclusive": exclusive}
     # A compact merges away from the array first: beside that, anything may run.
@@ -584,10 +586,9 @@ def end(
     store: Store, operation: Operation, report: Told, who: Who, state: State = "done"
 ) -> Operation:
     """Write down how a change ended, in place of what was begun."""
-    path = _path(operation.id, operation.at_ms, operation.command, state)
-    ended = operation._replace(state=state, path=path)
+    ended = operation.turned(state)
     try:
-        _put(store, path, _document(ended, report, who, first_file(store)))
+        _put(store, ended.path, _document(ended, report, who, first_file(store)))
     except ChronotileError:
         give_up(operation)  # nobody is at it any more
         raise
@@ -631,9 +632,9 @@ def _put(store: Store, path: str, document: dict[str, Any]) -> None:
 def change_state(store: Store, operation: Operation, state: State, **more: Any) -> Operation:
     """Give an operation another state: `undone`, `final`, or `done` again."""
     document = read_operation(store, operation) | {"state": state} | more
-    path = _path(operation.id, operation.at_ms, operation.command, state)
+    turned = operation.turned(state)
     with suppress(ObjectExistsError):  # somebody else does the same, or was killed at it
-        put_compared(store, path, json_text(document).encode())
-    if path != operation.path and not operation.path.endswith(MERGED):
+        put_compared(store, turned.path, json_text(document).encode())
+    if turned.path != operation.path and not operation.path.endswith(MERGED):
         store.remove([operation.path])
-    return operation._replace(state=state, path=path)
+    return turned

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import NEWER
 from chronotile.errors import ChronotileError
+from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, Name, is_newer, parse_name, time_order
 from chronotile.format.timestamps import iso_time
 from chronotile.history.read_footers import FooterReader, StoredFooter
@@ -97,6 +98,18 @@ def refuse_newer(array: str, parts: Iterable[PastFragment]) -> None:
         if is_newer(part.folder):
             problem = f"expected fragments of known format versions, found {part.folder}"
             raise RefusedError(array, f"{problem}: {NEWER}; pip install --upgrade chronotile")
+
+
+def refuse_old(array: str, parts: Iterable[PastFragment]) -> None:
+    """Refuse to commit fragments again that lie in no folder of their own kind.
+
+    Raises:
+        RefusedError: There is one among them.
+    """
+    for part in parts:
+        if not part.folder.startswith(f"{FRAGMENTS}/"):
+            problem = f"expected fragments from version 12 on, found {part.name.text}"
+            raise RefusedError(array, f"{problem}, which cannot be committed again")
 
 
 class UnreachableError(RefusedError):

@@ -29,7 +29,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import plan_commits
-from chronotile.change.past_state import Past, PastState, refuse_newer, sum_cells
+from chronotile.change.past_state import Past, PastState, refuse_newer, refuse_old, sum_cells
 from chronotile.change.plan import Plan, Stage, Step, put
 from chronotile.change.replay import Effect, Holds, con_step, copy_step
 from chronotile.change.sound_array import damaged, sound_history
@@ -42,7 +42,7 @@ from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import COMMITS, ENUMERATIONS, FRAGMENTS, SCHEMA, TILES
+from chronotile.format.kinds import COMMITS, ENUMERATIONS, SCHEMA, TILES
 from chronotile.format.names import (
     MAX_TIMESTAMP,
     Name,
@@ -150,10 +150,8 @@ class Load:
         names = [part.name.text for part in state.parts]
         self._take_schemas(source, history, names)  # first: deletes do not matter if these differ
         _refuse_conditions(source, rules, state)
+        refuse_old(source.uri, state.parts)
         for part in state.parts:
-            if not part.folder.startswith(f"{FRAGMENTS}/"):
-                problem = f"expected fragments from version 12 on, found {part.name.text}"
-                raise RefusedError(source.uri, problem)
             if part.name.text in self.staged:
                 problem = f"expected every fragment once, found {part.name.text} twice"
                 raise RefusedError(source.uri, problem)

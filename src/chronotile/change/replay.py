@@ -68,7 +68,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import CommitsPlan, plan_commits, wanted_order
 from chronotile.change.orphan_fragments import HOURS_24
-from chronotile.change.past_state import PastDelete, PastFragment, UnreachableError, refuse_newer
+from chronotile.change.past_state import (
+    PastDelete,
+    PastFragment,
+    UnreachableError,
+    refuse_newer,
+    refuse_old,
+)
 from chronotile.change.plan import Seen, Source, Stage, Step, put
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import RefusedError, count_text
@@ -216,7 +222,7 @@ class _Transition:
         again = tuple(
             Again(part, self._named(part, first + at, ends)) for at, part in enumerate(moved)
         )
-        _refuse_old(past, again)
+        refuse_old(past.history.array, (one.part for one in again))
         undone = self.undone if hidden else ()
         return Replay(first=first, last=ends, hidden=hidden, again=again, undone=undone)
 
@@ -249,7 +255,7 @@ class _Transition:
             else:
                 uri = f"{COMMITS}/{new_name(at, at, version_of(item.name))}.del"
                 records.append(DeleteAgain(uri, item.tile, f"{item.name.text} again"))
-        _refuse_old(past, again)
+        refuse_old(past.history.array, (one.part for one in again))
         return Replay(
             first=first,
             last=ends,
@@ -264,13 +270,6 @@ class _Transition:
         name = part.name
         by_cell = has_cell_times_by_name(name, dense=self.dense)
         return new_name(at, at if by_cell else ends, name.version)
-
-
-def _refuse_old(past: Past, again: tuple[Again, ...] | list[Again]) -> None:
-    for part in (one.part for one in again):
-        if not part.folder.startswith(f"{FRAGMENTS}/"):
-            problem = f"expected fragments from version 12 on, found {part.name.text}"
-            raise RefusedError(past.history.array, f"{problem}, which cannot be committed again")
 
 
 def wipe_tile(past: Past, key: bytes | None) -> bytes:
@@ -449,7 +448,7 @@ def plan_steps(
     commits = plan_commits(history) if added else CommitsPlan()
     con = con_step(history, commits, writes, deletes) if added else None
     files = tuple(put(record.uri, record.tile or wipe, record.words) for record in replay.deletes)
-    hidden = [_line(part.folder) for part in replay.hidden]
+    hidden = [f"/{part.folder}" for part in replay.hidden]
     vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
     reason = f"hides {count_text(len(hidden), 'fragment')} from {replay.first} on"
     veil: tuple[Step, ...] = ()
@@ -458,7 +457,7 @@ def plan_steps(
     elif con is None:
         switch = put(vac, encode_lines(hidden), reason)
     else:
-        new = encode_lines(_line(f"{FRAGMENTS}/{name}") for name in names)
+        new = encode_lines(f"/{FRAGMENTS}/{name}" for name in names)
         veil = (put(vac, new, "hides the new fragments until all is there"), con)
         data = encode_exchanged(hidden, new)
         switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data, old=new)
@@ -490,10 +489,6 @@ def con_step(
     what = [count_text(len(writes), "write")] * bool(writes)
     what += [count_text(len(deletes), "delete")] * bool(deletes)
     return put(f"{COMMITS}/{name}.con", data, f"commits {', '.join(what)} in one step")
-
-
-def _line(folder: str) -> str:
-    return f"/{folder}"
 
 
 def _refuse_other_commits(known: frozenset[str], store: Store) -> None:

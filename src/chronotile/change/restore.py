@@ -153,18 +153,16 @@ class VisibleChange:
         done = f"nothing has changed since: {words}" if command == "restore" else words
         notes = (*(self._notes(showing, words) if stages else [done]), *more)
         notes = (*notes, *under_way) if stages else notes
+        hidden = tuple(part.name.text for part in self.replay.hidden)
         return Plan(
             command=command,
             array=self.store.uri,
             stages=stages,
             notes=notes,
             added=showing.added,
-            hidden=() if self.replay.deletes else self._hidden(),
+            hidden=() if self.replay.deletes else hidden,
             rows=self._rows() if stages and command == "restore" else {},
         )
-
-    def _hidden(self) -> tuple[str, ...]:
-        return tuple(part.name.text for part in self.replay.hidden)
 
     def _out_and_back(self) -> tuple[list[PastFragment], list[PastFragment]]:
         """List the fragments that go out of sight, and those that come back."""

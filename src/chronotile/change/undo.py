@@ -298,12 +298,13 @@ def plan_inverse(
         keep, schemas = _schemas_in_use(store, history, record, begun)
         inverse = _Inverse(store, record, begun, keep)
         steps = inverse.steps()
-        if _lost(store, history, record, inverse):
+        before, after = _effective(history), _after(store, history, inverse)
+        if before - after - record.added:
             inverse = _Inverse(store, record, begun, keep | _cons_of_others(record, inverse))
             steps = inverse.steps()
-        after = _after(store, history, inverse)
+            after = _after(store, history, inverse)
         _Judge(store, history, record, inverse).judge(after)
-        back = after - _effective(history)
+        back = after - before
         # First: a run that was broken off finds out by the schemas that go which ones come back.
         steps = (*schemas, *steps)
     back_first = {step.path for step in steps if step.op == "put"}
@@ -760,11 +761,6 @@ def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:
     """Find the commits that are effective once a change is taken back."""
     shown = overlaid(store, inverse.back, without=inverse.puts)
     return _effective(read_history(shown, key=history.key))
-
-
-def _lost(store: Store, history: History, record: ChangeRecord, inverse: _Inverse) -> set[str]:
-    """Find the commits of others that would go with what a change put."""
-    return _effective(history) - _after(store, history, inverse) - record.added
 
 
 def _effective(history: History) -> set[str]:
