@@ -270,8 +270,7 @@ def _loss(path: str, start: ReadableStart | None) -> str:
         lost = start.stated - len(start.entries)
         kept = count_text(len(start.entries), "entry", "entries")
         return (
-            f"{path} was cut short: {kept} of {start.stated} can be read and stay, {lost} are lost "
-            "(chronotile check finds members of theirs in the folder)"
+            f"{path} was cut short: {kept} of {start.stated} can be read and stay, {lost} are lost"
         )
     return (
         f"what only {path} told is lost: a member that it added is none any more (chronotile check "

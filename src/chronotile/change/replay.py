@@ -337,59 +337,93 @@ class Effect(NamedTuple):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Showing:
-    """The steps that make new fragments visible, and hide others, all at once."""
+    """The steps of a replay, which make new fragments visible, and hide others, all at once.
 
-    history: History = field(repr=False)
-    commits: CommitsPlan = field(default_factory=CommitsPlan)
-    """Step 0."""
-    copies: tuple[Step, ...] = ()
-    veil: tuple[Step, ...] = ()
-    """Step 2: a `.vac` that hides the new fragments, and their `.con`."""
-    switch: Step | None = None
-    """Step 3: a put, or the replacement of the `.vac` of the veil."""
-    others: tuple[Step, ...] = ()
-    """Step 4: schema and metadata."""
-    files: tuple[Step, ...] = ()
-    """Step 5."""
-    added: tuple[str, ...] = ()
-    """URIs of the commits that are new."""
-    last: int = 0
-    """The moment from which on all is to be seen."""
-    effect: Effect = field(default_factory=Effect)
-    """On fragments that others write meanwhile."""
+    Attributes:
+        copies: Step 1: the new fragments.
+        added: URIs of the commits that are new.
+        effect: On fragments that others write meanwhile.
+    """
 
-    def stages(self, *, wait: bool) -> tuple[Stage, ...]:
+    def __init__(
+        self,
+        store: Store,
+        history: History,
+        replay: Replay,
+        others: tuple[Step, ...],
+        wipe: bytes = b"",
+        written: tuple[Step, ...] = (),
+    ) -> None:
+        """Plan them.
+
+        `others` are files of the schema and of metadata, `wipe` the tile of the delete that matches
+        every row, `written` copies of new fragments, which were written aside.
+        """
+        self._history, self._others, self._last = history, others, replay.last
+        version = write_version(history)
+        refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
+        copies = tuple(copy_step(store, store, one.part.folder, one.name) for one in replay.again)
+        self.copies = (*copies, *written)
+        names = [step.path.rpartition("/")[2] for step in self.copies]
+        writes = [write_uri(name) for name in names]
+        deletes = {record.uri: record.tile or wipe for record in replay.deletes}
+        self.added = (*writes, *deletes)
+        # Of the order in the module's text, `_commits` is step 0, `_veil` 2, `_switch` 3, `_others`
+        # 4, and `_files` 5.
+        self._commits = plan_commits(history) if self.added else CommitsPlan()
+        con = con_step(history, self._commits, writes, deletes) if self.added else None
+        self._files = tuple(
+            put(record.uri, record.tile or wipe, record.words) for record in replay.deletes
+        )
+        hidden = [f"/{part.folder}" for part in replay.hidden]
+        vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
+        reason = f"hides {count_text(len(hidden), 'fragment')} from {replay.first} on"
+        self._veil: tuple[Step, ...] = ()
+        if replay.deletes or not hidden:
+            switch = con
+        elif con is None:
+            switch = put(vac, encode_lines(hidden), reason)
+        else:
+            new = encode_lines(f"/{FRAGMENTS}/{name}" for name in names)
+            self._veil = (put(vac, new, "hides the new fragments until all is there"), con)
+            data = encode_exchanged(hidden, new)
+            switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data, old=new)
+        self._switch = switch
+        effect = Effect(tuple(part.name for part in replay.hidden))
+        self.effect = Effect(wiped=replay.first) if replay.deletes else effect
+
+    def stages(self, *, wait: bool, copies: tuple[Step, ...] | None = None) -> tuple[Stage, ...]:
         """Give the steps, in the order of the module's text.
 
-        `wait` waits for the moment, if it is just ahead.
+        `wait` waits for the moment, if it is just ahead; `copies` take the place of those planned.
         """
-        if self.switch is None and not self.others:
+        copies = self.copies if copies is None else copies
+        if self._switch is None and not self._others:
             return ()
         # The names in `__commits` at three points of the order; `commits` are put before all.
-        before_veil = _in_commits(self.commits.steps).union(self.history.listing.commits)
-        before_switch = before_veil | _in_commits(self.veil)
+        before_veil = _in_commits(self._commits.steps).union(self._history.listing.commits)
+        before_switch = before_veil | _in_commits(self._veil)
         same_before, same_then = (
             partial(_refuse_other_commits, names) for names in (before_veil, before_switch)
         )
         new = "every window sees the new state, or what it saw before"
-        shows = {step.path: step.source.sizes for step in self.copies if step.source is not None}
-        holds = Holds(self.history, before_switch, self.added, shows, self.effect)
-        switch = () if self.switch is None else (self.switch,)
+        shows = {step.path: step.source.sizes for step in copies if step.source is not None}
+        holds = Holds(self._history, before_switch, self.added, shows, self.effect)
+        switch = () if self._switch is None else (self._switch,)
         return (
-            *self.commits.stages(self.history),
-            Stage(name="copies", steps=self.copies),
-            Stage(name="veil", looks=(same_before, holds), steps=self.veil),
+            *self._commits.stages(self._history),
+            Stage(name="copies", steps=copies),
+            Stage(name="veil", looks=(same_before, holds), steps=self._veil),
             Stage(
                 name="switch",
                 seen=new,
-                looks=(same_then,) if self.veil else (),
+                looks=(same_then,) if self._veil else (),
                 steps=switch,
             ),
-            Stage(name="confirm", seen=new, looks=(replace(holds, taken_back=self.switch),)),
-            Stage(name="schema and metadata", seen=new, steps=self.others),
-            Stage(name="files of deletes", seen=new, steps=self.files),
+            Stage(name="confirm", seen=new, looks=(replace(holds, taken_back=self._switch),)),
+            Stage(name="schema and metadata", seen=new, steps=self._others),
+            Stage(name="files of deletes", seen=new, steps=self._files),
             Stage(name="late commits", seen=new, looks=(partial(self._look_late, wait, holds),)),
         )
 
@@ -399,22 +433,22 @@ class Showing:
         Raises:
             ChangedError: A vacuum has removed what is shown, or brings back what is hidden.
         """
-        is_ahead = now_ms() <= self.last
+        is_ahead = now_ms() <= self._last
         if wait:
-            wait_until(self.last)
+            wait_until(self._last)
         listed = set(store.list_names(COMMITS).files)
         # A vacuum removes the `.vac` with what it lists now, or listed before the switch.
-        if not _in_commits(self.veil) <= listed and (problem := holds.problem(store)) is not None:
+        if not _in_commits(self._veil) <= listed and (problem := holds.problem(store)) is not None:
             raise ChangedError(store.uri, f"{problem}; the rows are as before")
         notes = []
-        if self.switch is not None and self.others and not is_ahead:
-            folders = dict.fromkeys(step.path.partition("/")[0] for step in self.others)
+        if self._switch is not None and self._others and not is_ahead:
+            folders = dict.fromkeys(step.path.partition("/")[0] for step in self._others)
             what = " and ".join(_CONTENT.get(folder, folder) for folder in folders)
             words = "for a moment readers saw the restored rows with the"
             notes.append(f"{words} {what} that the array had until then")
-        switch = () if self.switch is None else (self.switch,)
-        wiped = commit_name(self.files[0].path).t1 if self.files else None
-        for file in sorted(listed - holds.known - _in_commits((*switch, *self.files))):
+        switch = () if self._switch is None else (self._switch,)
+        wiped = commit_name(self._files[0].path).t1 if self._files else None
+        for file in sorted(listed - holds.known - _in_commits((*switch, *self._files))):
             name = try_parse(file.rpartition(".")[0])
             if wiped is not None and name is not None and name.t2 <= wiped:
                 gone = f"it is of {name.t2}, and out of sight from {wiped} on"
@@ -422,58 +456,6 @@ class Showing:
             elif not file.endswith(".ign"):
                 notes.append(f"{file} came meanwhile: it counts as a later write")
         return Seen(notes=tuple(notes))
-
-
-def plan_steps(
-    store: Store,
-    history: History,
-    replay: Replay,
-    others: tuple[Step, ...],
-    wipe: bytes = b"",
-    written: tuple[Step, ...] = (),
-) -> Showing:
-    """Plan the steps of a replay.
-
-    `others` are files of the schema and of metadata, `wipe` the tile of the delete that matches
-    every row, `written` copies of new fragments, which were written aside.
-    """
-    version = write_version(history)
-    refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
-    copies = tuple(copy_step(store, store, one.part.folder, one.name) for one in replay.again)
-    copies += written
-    names = [step.path.rpartition("/")[2] for step in copies]
-    writes = [write_uri(name) for name in names]
-    deletes = {record.uri: record.tile or wipe for record in replay.deletes}
-    added = (*writes, *deletes)
-    commits = plan_commits(history) if added else CommitsPlan()
-    con = con_step(history, commits, writes, deletes) if added else None
-    files = tuple(put(record.uri, record.tile or wipe, record.words) for record in replay.deletes)
-    hidden = [f"/{part.folder}" for part in replay.hidden]
-    vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
-    reason = f"hides {count_text(len(hidden), 'fragment')} from {replay.first} on"
-    veil: tuple[Step, ...] = ()
-    if replay.deletes or not hidden:
-        switch = con
-    elif con is None:
-        switch = put(vac, encode_lines(hidden), reason)
-    else:
-        new = encode_lines(f"/{FRAGMENTS}/{name}" for name in names)
-        veil = (put(vac, new, "hides the new fragments until all is there"), con)
-        data = encode_exchanged(hidden, new)
-        switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data, old=new)
-    effect = Effect(tuple(part.name for part in replay.hidden))
-    return Showing(
-        history=history,
-        commits=commits,
-        copies=copies,
-        veil=veil,
-        others=others,
-        switch=switch,
-        files=files,
-        added=added,
-        last=replay.last,
-        effect=Effect(wiped=replay.first) if replay.deletes else effect,
-    )
 
 
 def con_step(

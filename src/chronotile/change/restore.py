@@ -22,7 +22,6 @@ from chronotile.change.replay import (
     Showing,
     look_under_way,
     plan_replay,
-    plan_steps,
     wipe_tile,
 )
 from chronotile.change.sound_array import array_version, sealing_key, sound_history, write_version
@@ -146,7 +145,7 @@ class VisibleChange:
     ) -> Plan:
         """Plan the change."""
         wipe = wipe_tile(self.past, self.key) if self.replay.deletes else b""
-        showing = plan_steps(self.store, self.history, self.replay, others, wipe)
+        showing = Showing(self.store, self.history, self.replay, others, wipe)
         under_way = look_under_way(self.store, self.rules, showing.effect)
         # Who names a moment need not wait for it: of a group, all members must be done before.
         stages = showing.stages(wait=self.at is None)
