@@ -93,13 +93,8 @@ class _Staged(NamedTuple):
 
     store: Store
     part: PastFragment
-
-
-class _Copy(NamedTuple):
-    """A staged fragment, and the name that it gets."""
-
-    staged: _Staged
     name: Name
+    """The name that it gets in the target."""
 
 
 class Wish(NamedTuple):
@@ -155,7 +150,7 @@ class Load:
             if part.name.text in self.staged:
                 problem = f"expected every fragment once, found {part.name.text} twice"
                 raise RefusedError(source.uri, problem)
-            self.staged[part.name.text] = _Staged(source, part)
+            self.staged[part.name.text] = _Staged(source, part, part.name)
 
     def _take_schemas(self, source: Store, history: History, names: list[str]) -> None:
         files: set[str] = set()
@@ -240,8 +235,7 @@ class Load:
             none = "nothing of the load"
             commits = plan_commits(self.history)
             steps = tuple(
-                copy_step(one.staged.store, self.store, one.staged.part.folder, one.name.text)
-                for one in copies
+                copy_step(one.store, self.store, one.part.folder, one.name.text) for one in copies
             )
             switch = con_step(self.history, commits, list(writes), {})
             look = partial(self._refuse_changed, copies)
@@ -259,7 +253,7 @@ class Load:
                     looks=(replace(holds, taken_back=switch),),
                 ),
             )
-        cells = sum_cells(one.staged.part for one in copies)
+        cells = sum_cells(one.part for one in copies)
         return Plan(
             command="publish",
             array=self.store.uri,
@@ -269,12 +263,12 @@ class Load:
             rows={"published": cells} if cells else {},
         )
 
-    def _copies(self, at: int | None) -> list[_Copy]:
+    def _copies(self, at: int | None) -> list[_Staged]:
         """Name the fragments that are not in the target yet, in their order."""
         staged = sorted(self.staged.items(), key=lambda item: time_order(item[1].part.name))
         ignored = map(_stem, self.history.table.ignores)
         traces = {} if self.wish.again else self._traces(self._committed.union(ignored))
-        copies: list[_Copy] = []
+        copies: list[_Staged] = []
         for number, (text, one) in enumerate(staged):
             if any(map(self._is_shown, traces.get(text, ()))):
                 continue
@@ -287,11 +281,11 @@ class Load:
                 problem = f"the fragment {name.text} is or was there already; nothing was changed"
                 way = "to publish its rows under another time, add --at TIME"
                 raise RefusedError(self.store.uri, f"{problem}; {way}")
-            copies.append(_Copy(one, name))
+            copies.append(one._replace(name=name))
         self._refuse_hidden(copies)
         return copies
 
-    def _refuse_changed(self, copies: list[_Copy], store: Store) -> None:
+    def _refuse_changed(self, copies: list[_Staged], store: Store) -> None:
         """Look at the target once more, just before the copies are committed.
 
         Raises:
@@ -308,7 +302,7 @@ class Load:
         known = {table.uri(row) for row in range(len(table))}
         fresh = {_stem(uri): uri for uri in uris if uri not in known}
         traces = {} if self.wish.again else self._traces(fresh)
-        unwanted = [name for one in copies for name in traces.get(one.staged.part.name.text, ())]
+        unwanted = [name for one in copies for name in traces.get(one.part.name.text, ())]
         first = min(one.name.t1 for one in copies)
         for text, uri in fresh.items() if not self.wish.allow_hidden else ():
             name = try_parse(text)
@@ -376,7 +370,7 @@ class Load:
             way = " ".join(filter(None, (self.wish.command, self.wish.from_now, "--again")))
             raise RefusedError(self.store.uri, f"{problem}; {way} shows its rows once more")
 
-    def _refuse_hidden(self, copies: list[_Copy]) -> None:
+    def _refuse_hidden(self, copies: list[_Staged]) -> None:
         """Refuse if a delete of the target would hide rows, unless that is allowed."""
         found = [] if self.wish.allow_hidden else list(self._hidden(copies))
         if not found:
@@ -388,12 +382,12 @@ class Load:
         is_ahead = delete.t2 >= now_ms()
         options = f"--at {delete.t2 + 1}" if is_ahead else self.wish.from_now
         ways = [f"{self.wish.command} {options}".rstrip() + " shows all of it"]
-        if any(one.staged.part.cells_timed for one in copies):
+        if any(one.part.cells_timed for one in copies):
             ways = []  # they cannot get another time
         ways.append("--allow-hidden leaves them out of sight")
         raise RefusedError(self.store.uri, f"{problem}; {', or '.join(ways)}")
 
-    def _hidden(self, copies: list[_Copy]) -> Iterator[tuple[Delete, list[_Copy]]]:
+    def _hidden(self, copies: list[_Staged]) -> Iterator[tuple[Delete, list[_Staged]]]:
         """Find the deletes and updates of the target that may hide rows of copies, with these."""
         view = View(self.rules, 0, MAX_TIMESTAMP)
         # The engine does not see an update in a `.con`.
@@ -402,14 +396,13 @@ class Load:
             if hidden and not removes_nothing(one):
                 yield one, hidden
 
-    def _notes(self, copies: list[_Copy], at: int | None) -> Iterator[str]:
+    def _notes(self, copies: list[_Staged], at: int | None) -> Iterator[str]:
         if copies:
-            staged = [one.staged for one in copies]
-            arrays = count_text(len({one.store.uri for one in staged}), "staging array")
-            cells = sum_cells(one.part for one in staged)
+            arrays = count_text(len({one.store.uri for one in copies}), "staging array")
+            cells = sum_cells(one.part for one in copies)
             words = "" if cells is None else f" with {count_text(cells, 'cell')}"
             when = "with their own times" if at is None else f"from {at} ({time_text(at)}) on"
-            yield f"{count_text(len(staged), 'fragment')}{words} of {arrays}, {when}"
+            yield f"{count_text(len(copies), 'fragment')}{words} of {arrays}, {when}"
             yield "metadata of staging arrays is not published"
         there = len(self.staged) - len(copies)
         if there:
@@ -476,9 +469,9 @@ def _told(delete: Delete) -> str:
     return f"the {kind} {delete.name} of {when}, {text_or_name(delete)!r:.120}"
 
 
-def _counted(hidden: list[_Copy]) -> str:
+def _counted(hidden: list[_Staged]) -> str:
     """Count the rows that a delete may hide: no more than the fragments have."""
-    cells = sum_cells(one.staged.part for one in hidden)
+    cells = sum_cells(one.part for one in hidden)
     rows = "rows" if cells is None else f"up to {count_text(cells, 'row')}"
     return f"{rows} in {count_text(len(hidden), 'fragment')}"
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -380,11 +380,11 @@ class Mender:
 
     def _commit_orphans(self, copies: Mapping[str, str] | None) -> set[str]:
         """Commit whole fragments that no commit names; give their folders."""
-        found = find_lost_commits(self.rules, self.health, copies or {})
+        whole, notes = _find_lost_commits(self.rules, self.health, copies or {})
         if copies is None:
-            self._note_uncommitted(found.again)
+            self._note_uncommitted(whole)
             return set()
-        again = {p: n for p, n in found.again.items() if write_uri(n) not in self.mending.puts}
+        again = {p: n for p, n in whole.items() if write_uri(n) not in self.mending.puts}
         uris = sorted(map(write_uri, again.values()), key=lambda uri: time_order(commit_name(uri)))
         # A fragment older than version 12 lies in the root, and so does its commit.
         in_con = [uri for uri in uris if not uri.endswith(".ok")]
@@ -396,7 +396,7 @@ class Mender:
             number = count_text(len(in_con), "whole fragment")
             reason = f"commits {number} that no commit names"
             self.mending.put(path, encode_lines(in_con), reason)
-        self.mending.notes += found.notes
+        self.mending.notes += notes
         return set(again)
 
     def _note_uncommitted(self, whole: Mapping[str, str]) -> None:
@@ -755,21 +755,15 @@ def is_usable(health: Mapping[str, Health], name: str) -> bool:
     return known is not None and not known.is_broken and not is_newer(name)
 
 
-class LostCommits(NamedTuple):
-    """Whole fragments that no commit names."""
-
-    again: dict[str, str]
-    """Folder -> name, of those to commit again."""
-    notes: tuple[str, ...]
-    """Doubts about them, and why others stay as they are."""
-
-
-def find_lost_commits(
+def _find_lost_commits(
     rules: Rules, health: Mapping[str, Health], copies: Mapping[str, str]
-) -> LostCommits:
-    """Find the fragments whose commits may have been lost.
+) -> tuple[dict[str, str], list[str]]:
+    """Find whole fragments whose commits may have been lost.
 
     `copies` are folders that a change copies, or did when it was broken off, with its record.
+
+    Returns:
+        Folder -> name, of those to commit again; and doubts, and why others stay as they are.
     """
     history, there = rules.history, rules.history.listing.fragment_paths()
     going: dict[str, str] = {}
@@ -806,7 +800,7 @@ def find_lost_commits(
             "that they hid show again"
         )
         notes[:0] = [f"{what}: {doubt}", deletes]
-    return LostCommits(again, tuple(notes))
+    return again, notes
 
 
 def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
