@@ -435,32 +435,22 @@ def _refuse_conditions(source: Store, rules: Rules, state: PastState) -> None:
     Raises:
         RefusedError: A delete or an update is in force, or a fragment still keeps deleted cells.
     """
-    place, texts = shell_word(source.uri), _texts(rules)
+    place, deletes = shell_word(source.uri), View(rules, 0, MAX_TIMESTAMP).deletes
+    predicates = {one.name: text_or_name(one) for one in deletes}
     for_good = "nothing was changed; to remove the deleted rows for good, which cannot be undone"
-    purge = f"once they are 10 minutes old: chronotile compact {place} --purge; "
-    purge += f"then, once the delete is 24 hours old: chronotile vacuum {place} --deletes"
     for item in state.updates:
         problem = f"the update {item.name.text} is in force, and would hide rows of the target"
         hint = f"nothing was changed; to write its rows: chronotile apply {place}"
         raise RefusedError(source.uri, f"{problem}; {hint}")
     for item in state.deletes:
         problem = f"the delete {item.name.text} is in force, and would hide rows of the target"
-        hint = f"{for_good}, {purge}"
-        if len(state.parts) == 1 and state.parts[0].name.t2 <= item.name.t1:
-            # One fragment is not merged; every cell in it that matches is deleted.
-            where = shell_word(texts[item.name.text])
-            hint = f"{for_good}: chronotile erase {place} --where {where}"
-        raise RefusedError(source.uri, f"{problem}; {hint}")
+        erase = f"chronotile erase {place} --where {shell_word(predicates[item.name.text])}"
+        raise RefusedError(source.uri, f"{problem}; {for_good}: {erase}")
     for part in state.parts:
         if part.keeps_deleted:
             problem = f"the fragment {part.name.text} keeps rows that {part.applied[0]} deleted"
+            purge = f"once they are 10 minutes old: chronotile compact {place} --purge"
             raise RefusedError(source.uri, f"{problem}; {for_good}, {purge}")
-
-
-def _texts(rules: Rules) -> dict[str, str]:
-    """Delete -> its predicate."""
-    deletes = View(rules, 0, MAX_TIMESTAMP).deletes
-    return {one.name: text_or_name(one) for one in deletes}
 
 
 def _told(delete: Delete) -> str:
