@@ -199,27 +199,22 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
     >>> list_operations(open_store("memory:doc-operations"))
     ()
     """
-    newest: dict[str, Operation] = {}
     try:
         names = store.list_names(OPERATIONS).files
     except StrangerError:  # something else is there: no record can be written either
         return ()
-    for name in names:
-        if name.endswith(MERGED):
-            merged = f"{OPERATIONS}/{name}"
-            for document in _read_merged(store, merged):
-                if (known := _operation_in(document, merged)) is not None:
-                    newest[known.id] = known
-    older = frozenset(newest)
-    for name in names:
-        found = operation_of(f"{OPERATIONS}/{name}")
-        if found is None:
-            continue
-        before = None if found.id in older else newest.get(found.id)
-        older -= {found.id}
-        if before is None or _LATER[before.state] < _LATER[found.state]:
-            newest[found.id] = found
-    return tuple(sorted(newest.values(), key=lambda one: (one.at_ms, one.id), reverse=True))
+    merged: dict[str, Operation] = {}
+    own: dict[str, Operation] = {}
+    for path in (f"{OPERATIONS}/{name}" for name in names):
+        if path.endswith(MERGED):
+            found = (_operation_in(document, path) for document in _read_merged(store, path))
+            merged |= {one.id: one for one in found if one is not None}
+        elif (one := operation_of(path)) is not None:
+            before = own.get(one.id)
+            if before is None or _LATER[before.state] < _LATER[one.state]:
+                own[one.id] = one
+    known = merged | own
+    return tuple(sorted(known.values(), key=lambda one: (one.at_ms, one.id), reverse=True))
 
 
 def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
