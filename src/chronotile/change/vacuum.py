@@ -24,10 +24,9 @@ The order, so that a stop at any point leaves every window as it was:
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -63,6 +62,7 @@ from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import duration_ms, iso_time, now_ms
 from chronotile.history.con_files import Coverage, coverage
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
-    from chronotile.storage.store import Entry, Store
+    from chronotile.storage.store import Store
 
 Mode: TypeAlias = Literal["commits", "fragments", "fragment-meta", "array-meta", "all"]
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def plan_vacuum(
     notes += metadata.notes
     blocking = _note_on_loose_deletes(commits.loose_removals, shell_word(store.uri))
     if deletes:
-        unneeded = unneeded_deletes(store, rules, oldest, without=[f.path for f in commits.folders])
+        unneeded = unneeded_deletes(store, rules, oldest, without=commits.folders)
         notes += unneeded.notes
         if unneeded.reasons:
             planned = tuple(s for one in plan_deletes(store, history, unneeded) for s in one.steps)
@@ -199,14 +199,6 @@ def _losses(removal: Removal) -> Iterable[str]:
         )
 
 
-class _FragmentFolder(NamedTuple):
-    """A fragment's folder and the files in it."""
-
-    path: str
-    files: tuple[Entry, ...]
-    reason: str
-
-
 class CommitRemoval:
     """The commit files and fragments that go: points 1 to 6 of the module's order.
 
@@ -255,7 +247,11 @@ class CommitRemoval:
             for one in removal.fragments
             if one.commit_uri in own
         )
-        self.folders = _folders(store, removal)
+        paths = [one.folder for one in removal.fragments]
+        listed = ahead(lambda path: store.list_prefix(path, sizes=True), paths, store.concurrency)
+        self.folders = dict(zip(paths, listed, strict=True))
+        """Folder of each fragment that goes -> its files."""
+        self._because = {one.folder: one.because for one in removal.fragments}
         self._hidden_by = frozenset(one.because for one in removal.fragments)
         """`.vac` files that list the fragments that go."""
         self._held_by = frozenset(removal.relied_on)
@@ -278,7 +274,7 @@ class CommitRemoval:
     @property
     def gone(self) -> set[str]:
         """The names of the fragments that go."""
-        return {folder.path.rpartition("/")[2] for folder in self.folders}
+        return {folder.rpartition("/")[2] for folder in self.folders}
 
     def stages(self) -> Iterable[Stage]:
         """Give the steps, in the order of the module's text."""
@@ -287,18 +283,19 @@ class CommitRemoval:
         yield Stage(name="commits of fragments", steps=self.commit_removals)
         old: list[Step] = []
         files: list[Step] = []
-        for folder in self.folders:
-            for entry in folder.files:
-                step = Step(op="remove", path=entry.path, size=entry.size, reason=folder.reason)
+        for folder, entries in self.folders.items():
+            reason = f"listed in {self._because[folder]}"
+            for entry in entries:
+                step = Step(op="remove", path=entry.path, size=entry.size, reason=reason)
                 # An old fragment is committed by its metadata file: that goes first.
-                is_commit = entry.path == f"{folder.path}/{METADATA}"
-                is_old = not folder.path.startswith(f"{FRAGMENTS}/")
+                is_commit = entry.path == f"{folder}/{METADATA}"
+                is_old = not folder.startswith(f"{FRAGMENTS}/")
                 (old if is_commit and is_old else files).append(step)
         yield Stage(name="commits of old fragments", steps=tuple(old))
         yield Stage(
             name="fragments",
             steps=tuple(files),
-            folders=tuple(folder.path for folder in self.folders),
+            folders=tuple(self.folders),
         )
         unchanged = partial(self._same, [step.path for step in self.vac_removals])
         yield Stage(name=".vac", looks=(unchanged,), steps=self.vac_removals)
@@ -367,7 +364,7 @@ class CommitRemoval:
                 store.head(f"{folder}/{METADATA}")
             except MissingObjectError:
                 changed.append(folder)
-        if changed and any(store.list_dir(folder.path).files for folder in self.folders):
+        if changed and any(store.list_dir(folder).files for folder in self.folders):
             problem = f"expected {changed[0]} as it was read, found it gone or changed"
             raise ChangedError(store.uri, f"{problem}; try again")
 
@@ -489,15 +486,3 @@ class _Sizes:
 
     def removal(self, path: str, reason: str) -> Step:
         return Step(op="remove", path=path, size=self._known.get(path), reason=reason)
-
-
-def _folders(store: Store, removal: Removal) -> tuple[_FragmentFolder, ...]:
-    if not removal.fragments:
-        return ()
-    with ThreadPoolExecutor(8) as pool:
-        paths = [one.folder for one in removal.fragments]
-        listed = pool.map(lambda path: store.list_prefix(path, sizes=True), paths)
-        return tuple(
-            _FragmentFolder(one.folder, files, f"listed in {one.because}")
-            for one, files in zip(removal.fragments, listed, strict=True)
-        )
