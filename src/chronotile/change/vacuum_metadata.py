@@ -78,10 +78,8 @@ def plan_footer_removal(store: Store, history: History, going: Collection[str]) 
         """Look whether the `.meta` files that stay still hold the footers of those that go."""
         files = read_consolidated(now, history)
         for path in retired.values():
-            found = files.get(path)
-            if not isinstance(found, FooterFile) or not (
-                held[path].items() <= found.footers.items()
-            ):
+            found, known = files.get(path), held[path].items()
+            if not isinstance(found, FooterFile) or not known <= found.footers.items():
                 raise _changed(now, path)
 
     sizes = _sizes(store, FRAGMENT_META, "")
