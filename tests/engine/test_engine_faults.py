@@ -309,7 +309,7 @@ def test_f9_what_cannot_be_told_is_told(array: EngineArray) -> None:
     path.write_bytes(data[: data.index(b"__commits/__20_") + 13])
     report = repair(array.uri)
     assert [item.code for item in report.findings] == ["con-truncated"]
-    assert "2 commits begin so" in report.findings[0].message
+    assert "with which 2 commits begin" in report.findings[0].message
     assert path.exists()
     with pytest.raises(RefusedError):
         vacuum(array.uri, whole_orphans=True, orphans_age_ms=0)

@@ -23,7 +23,7 @@ from chronotile.change.executor import execute
 from chronotile.change.operations import list_operations, note_copy, operation_of
 from chronotile.change.past_state import Past, PastState
 from chronotile.change.plan import Plan, Report, Source, Stage, Step, put
-from chronotile.change.repair import harmless_tiles, row_words
+from chronotile.change.repair import ROWS_OF_STAND_IN, harmless_tiles
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
@@ -209,12 +209,11 @@ def _stand_ins(store: Store, rules: Rules, state: PastState, notes: list[str]) -
     table = rules.history.table
     tiles = harmless_tiles(rules.history, sealing_key(store, rules.history))
     found: dict[str, bytes] = {}
-    for name, folders in state.still_applied.items():
+    for name in state.still_applied:
         uris = [f"{COMMITS}/{name}{extension}" for extension in tiles]
         known = [table.uri(row) for row in table.find(uris).tolist()] or uris[:1]
         found[known[0]] = tiles[known[0][-4:]]
-        words = row_words(rules, name, folders)
-        notes.append(f"{known[0]} is replaced by one that matches no row: {words}")
+        notes.append(f"{known[0]}: {ROWS_OF_STAND_IN}")
     return found
 
 

@@ -16,7 +16,6 @@ cells; and it must not cross a moment that is kept, as a vacuum then ends time t
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -148,8 +147,7 @@ def choose_sparse(
     sizes: dict[str, int] = {}
 
     def end(schema: str) -> None:
-        own = growing.pop(schema, [])
-        found.extend(_batch(own, f"next to each other in time{_overlaps(own)}", reasons))
+        found.extend(_batch(growing.pop(schema, []), "next to each other in time", reasons))
 
     for part in parts:
         if part.name in reasons:
@@ -166,18 +164,6 @@ def choose_sparse(
     for schema in [*growing]:
         end(schema)
     return _choice(found, reasons)
-
-
-def _overlaps(parts: Sequence[Part]) -> str:
-    """Say whether the domains of fragments overlap; nothing, if one of them is not known."""
-    domains = [part.domain for part in parts if part.domain is not None]
-    if len(domains) < len(parts):
-        return ""
-    for axis in zip(*domains, strict=True):
-        pairs = sorted(axis)
-        if all(low > before for (_, before), (low, _) in itertools.pairwise(pairs)):
-            return ", with domains that do not overlap"
-    return ", with domains that overlap in each dimension"
 
 
 def _sharing(parts: Sequence[Part], *, duplicates: bool) -> Iterable[int]:

@@ -30,7 +30,7 @@ ignore a write that may still be wanted: that would hide data.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -118,11 +118,22 @@ class CommitsPlan(NamedTuple):
         """Put it, and look whether somebody removed a write of it meanwhile."""
         if not self.steps:
             return ()
-        look = RemovedMeanwhile(history, self.rows)
         return (
             Stage(name="commits", steps=self.steps),
-            Stage(name="writes that were removed meanwhile", looks=(look,)),
+            Stage(
+                name="writes that were removed meanwhile",
+                looks=(partial(self._ignore_removed, history),),
+            ),
         )
+
+    def _ignore_removed(self, history: History, store: Store) -> Seen | None:
+        """Look for writes that somebody removed while the `.con` was made: they are ignored."""
+        lines = _removed_meanwhile(store, history, self.rows)
+        if not lines:
+            return None
+        path = f"{COMMITS}/{later_name(lines, (), write_version(history))}.ign"
+        reason = f"{count_text(len(lines), 'write')} removed meanwhile"
+        return Seen(steps=(put(path, encode_lines(lines), reason, may_vanish=True),))
 
 
 def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
@@ -132,16 +143,25 @@ def plan_commits(history: History, *, updates: bool = False) -> CommitsPlan:
     notes = tuple(_notes(table, updates=updates, array=history.array))
     if not len(rows):
         return CommitsPlan(notes=notes)
-    t1, t2 = int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max())
-    if _is_there(table, rows, t1, t2):
+    if _is_there(table, rows):
         return CommitsPlan(notes=notes)
-    cons = [source.path for source in table.sources if not source.loose]
-    name = later_name_at(t1, t2, cons, write_version(history))
-    data = encode_rows(table, rows)
     counts = table.counts_by_kind(rows).items()
     reason = ", ".join(count_text(count, kind) for kind, count in counts)
+    return plan_con(history, rows, reason)._replace(notes=notes)
+
+
+def plan_con(history: History, rows: I64, reason: str) -> CommitsPlan:
+    """Plan a `.con` with some commits, later than all others."""
+    table = history.table
+    cons = [source.path for source in table.sources if not source.loose]
+    name = later_name_at(*_times(table, rows), cons, write_version(history))
+    data = encode_rows(table, rows)
     step = put(f"{COMMITS}/{name}.con", data, reason, may_vanish=True)
-    return CommitsPlan((step,), notes, rows)
+    return CommitsPlan((step,), rows=rows)
+
+
+def _times(table: CommitTable, rows: I64) -> tuple[int, int]:
+    return int(table.uris.t1[rows].min()), int(table.uris.t2[rows].max())
 
 
 def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
@@ -174,13 +194,14 @@ def wanted_order(record: ConRecord) -> tuple[bool, tuple[int, int, str]]:
     return record.uri.endswith(".upd"), time_order(commit_name(record.uri))
 
 
-def _is_there(table: CommitTable, rows: I64, t1: int, t2: int) -> bool:
+def _is_there(table: CommitTable, rows: I64) -> bool:
     """Tell whether a `.con` holds exactly these records, and a new one would not be kept for it.
 
     `con_files` has the order: of files with deletes or updates the latest is kept, and its name
     must have the true times. Of others the first by the text of the path is kept.
     """
     counts = np.bincount(table.source, minlength=len(table.sources)).tolist()
+    t1, t2 = _times(table, rows)
     fitting = f"{COMMITS}/__{t1}_{t2}_"
     cons = [number for number, source in enumerate(table.sources) if not source.loose]
     paths = {number: table.sources[number].path for number in cons}
@@ -197,46 +218,18 @@ def _is_there(table: CommitTable, rows: I64, t1: int, t2: int) -> bool:
     return any(np.array_equal(np.sort(ids[table.source == number]), wanted) for number in cons)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RemovedMeanwhile:
-    """Look for writes that somebody removed while a `.con` with them was made: they are ignored."""
-
-    history: History
-    rows: I64
-    """The commits in the `.con`."""
-
-    def __call__(self, store: Store) -> Seen | None:
-        """Look; give the `.ign` that has become necessary."""
-        lines = removed_meanwhile(store, self.history, self.rows)
-        if not lines:
-            return None
-        path = f"{COMMITS}/{later_name(lines, (), write_version(self.history))}.ign"
-        was = "was" if len(lines) == 1 else "were"
-        reason = f"{count_text(len(lines), 'write')} {was} removed meanwhile"
-        return Seen(steps=(put(path, encode_lines(lines), reason, may_vanish=True),))
-
-
 def _notes(table: CommitTable, *, updates: bool, array: str) -> Iterable[str]:
     loose = table.loose
     rows = np.flatnonzero(~loose & (table.uris.ext == UPD)).tolist()
     if unseen := len({*map(table.uri, rows)}):
-        them, its = ("is", "its") if unseen == 1 else ("are", "their")
-        stay = (
-            f"{count_text(unseen, 'update')} {them} in a .con, where TileDB does not see an update"
-        )
-        yield f"{stay}; to write {its} rows: chronotile apply {shell_word(array)}"
-    kept = int(np.count_nonzero(loose & (table.uris.ext == UPD)))
-    if kept and not updates:
-        stay = "keeps its own file" if kept == 1 else "keep their own files"
-        yield f"{count_text(kept, 'update')} {stay}: TileDB does not see an update inside a .con"
-    elif kept:
-        where = "is in the .con" if kept == 1 else "are in the .con"
-        yield f"{count_text(kept, 'update')} {where}, unseen by TileDB"
+        words = f"in a .con, where TileDB does not see it: {count_text(unseen, 'update')}"
+        yield f"{words}; to write the rows: chronotile apply {shell_word(array)}"
+    if kept := int(np.count_nonzero(loose & (table.uris.ext == UPD))):
+        where = "in the .con, unseen by TileDB" if updates else "loose: TileDB sees none in a .con"
+        yield f"{count_text(kept, 'update')} {where}"
     ignored = int(np.count_nonzero(loose & (table.uris.ext <= OK) & table.ignored))
     if ignored:
-        stay, them = ("keeps its own file", "it") if ignored == 1 else ("keep their files", "them")
-        why = f"an .ign names {them}, and TileDB would ignore {them} inside a .con"
-        yield f"{count_text(ignored, 'write')} {stay}: {why}"
+        yield f"{count_text(ignored, 'write')} loose: an .ign names it, inside a .con too"
     newer = int(np.count_nonzero(loose & table.is_from_version(NEWEST_VERSION + 1)))
     if newer:
         yield f"{count_text(newer, 'commit')} left loose: {NEWER}"
@@ -326,7 +319,7 @@ WAITS_S = (0.0, 0.1, 0.3, 0.6)
 """Seconds to wait before each look at the folders whose commit file is gone."""
 
 
-def removed_meanwhile(store: Store, history: History, rows: I64) -> tuple[str, ...]:
+def _removed_meanwhile(store: Store, history: History, rows: I64) -> tuple[str, ...]:
     """Find the writes among some rows whose fragment is gone since the reading, by sorted URI.
 
     Raises:

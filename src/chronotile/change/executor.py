@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
     from chronotile.storage.transfer import Link
 
-_LISTED_SINGLY = 16
-"""Up to this many copied folders, list each by itself."""
 ATTEMPTS = 3
 """How often to plan a change that somebody else disturbs."""
 
@@ -361,23 +359,15 @@ def _copy(
         names = {old: new for source in sources for old, new in source.names.items()}
         sizes = {path: size for source in sources for path, size in source.sizes.items()}
         checksums |= _transfer(other, store, names, sizes, link, on_file)
-    folders = [
-        step
-        for step in steps
-        if step.source and step.source.link != "symbolic" and step.fragment_files is not None
-    ]
-    listed = None
-    if len(folders) > _LISTED_SINGLY:
-        parents = sorted({step.path.rpartition("/")[0] for step in folders})
-        listed = [entry for parent in parents for entry in store.list_prefix(parent)]
-    found: dict[str, dict[str, int | None]] = {step.path: {} for step in folders}
-    for entry in listed or ():
-        folder = entry.path.rpartition("/")[0]
-        if folder in found:
-            found[folder][entry.path] = entry.size
-    for step in folders:
-        assert step.source is not None
-        _compare(store, step.path, step.source.sizes, found=found[step.path] if listed else None)
+
+    def compare(folder: Step) -> None:
+        assert folder.source is not None
+        _compare(store, folder.path, folder.source.sizes)
+
+    whole = [one for one in steps if one.fragment_files is not None]
+    copied = [one for one in whole if one.source and one.source.link != "symbolic"]
+    for _ in ahead(compare, copied, store.concurrency):
+        pass
     return checksums
 
 
@@ -412,16 +402,10 @@ def _transfer(
 
 
 def _compare(
-    store: Store,
-    folder: str,
-    sizes: Mapping[str, int | None],
-    *,
-    more: bool = False,
-    found: Mapping[str, int | None] | None = None,
+    store: Store, folder: str, sizes: Mapping[str, int | None], *, more: bool = False
 ) -> None:
     """Compare the sizes of copied files with what they should be; there may be more of them."""
-    if found is None:
-        found = {entry.path: entry.size for entry in store.list_prefix(folder)}
+    found = {entry.path: entry.size for entry in store.list_prefix(folder)}
     judged = {path: size for path, size in found.items() if path in sizes} if more else found
     if judged != dict(sizes):
         files = count_text(len(found), "file")

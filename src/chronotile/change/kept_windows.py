@@ -6,7 +6,7 @@ words. Removes nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chronotile.check.findings import count_text
 from chronotile.check.tags import moment_in
@@ -25,30 +25,33 @@ if TYPE_CHECKING:
 _DAY_MS = 86_400_000
 
 
-class Keep(NamedTuple):
-    """Windows that the caller of a vacuum wants kept, beside those of the array's tags."""
+def kept_windows(
+    store: Store,
+    history: History,
+    tags: Tags,
+    keep: Iterable[Moment],
+    days: float | None = None,
+    group_tags: Mapping[str, int] = {},
+) -> tuple[Kept, ...]:
+    """List the windows of an array to keep: of all tags, of moments, of the last days.
 
-    moments: tuple[Moment, ...] = ()
-    days: float | None = None
-    of_group: Mapping[str, int] = {}
-    """The tags of the group through which the array is vacuumed."""
+    `group_tags` are those of the group through which the array is changed.
+    """
+    moments = [moment_in(store, history, moment) for moment in keep]
+    return windows_of(tags, moments, days, group_tags)
 
 
-def kept_windows(store: Store, history: History, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
-    """List the windows of an array to keep: of all tags, of moments, of the last days."""
-    moments = [moment_in(store, history, moment) for moment in keep.moments]
-    return windows_of(tags, moments, keep)
-
-
-def windows_of(tags: Tags, moments: Iterable[int], keep: Keep) -> tuple[Kept, ...]:
+def windows_of(
+    tags: Tags, moments: Iterable[int], days: float | None, group_tags: Mapping[str, int]
+) -> tuple[Kept, ...]:
     """List the windows of tags, of some moments, of the last days."""
-    found = list(kept_for(tags.with_group(keep.of_group)))
+    found = list(kept_for(tags.with_group(group_tags)))
     for at in moments:
         if all((one.first, one.last) != (at, at) for one in found):
             found.append(Kept(f"{at} ({time_text(at)})", at, at))
-    if keep.days is not None:
-        since = max(now_ms() - int(keep.days * _DAY_MS), 0)
-        found.append(kept_since(since, f"the last {keep.days:g} days"))
+    if days is not None:
+        since = max(now_ms() - int(days * _DAY_MS), 0)
+        found.append(kept_since(since, f"the last {days:g} days"))
     return tuple(found)
 
 

@@ -124,61 +124,39 @@ class Merge:
             Stage(name="merge", steps=(self.merged,)),
             Stage(
                 name="hide what was merged",
-                looks=(Undisturbed(self.known.folder, self.known.names, self.last, self.merged),),
+                looks=(self._refuse_disturbed,),
                 steps=(self.vacuum,),
             ),
-            Stage(name="confirm", looks=(MergedStays(self.vacuum.path),)),
+            Stage(name="confirm", looks=(self._refuse_gone,)),
         )
 
-
-@dataclass(frozen=True, slots=True)
-class Undisturbed:
-    """Look whether a folder is as it was read, less what is written later.
-
-    If somebody else changed it, the merged file is taken back, and nothing has happened.
-    """
-
-    folder: str
-    names: tuple[str, ...]
-    last: int
-    merged: Step
-
-    def __call__(self, store: Store) -> None:
-        """Look.
+    def _refuse_disturbed(self, store: Store) -> None:
+        """Look whether the folder is as it was read, less what is written later.
 
         Raises:
-            ChangedError: Somebody else changed the folder; it is as it was.
+            ChangedError: Somebody else changed it; the merged file is taken back, so that nothing
+                has happened.
         """
-        before = {*self.names, self.merged.path.rpartition("/")[2]}
-        now = set(store.list_names(self.folder).files)
+        before = {*self.known.names, self.merged.path.rpartition("/")[2]}
+        now = set(store.list_names(self.known.folder).files)
         fresh = [try_parse(text.removesuffix(".vac")) for text in now - before]
         if before - now or any(name is None or name.t1 <= self.last for name in fresh):
             store.remove([self.merged.path])
             problem = "expected the files as they were read, found them changed; try again"
-            raise ChangedError(store.uri_of(self.folder), problem)
+            raise ChangedError(store.uri_of(self.known.folder), problem)
 
-
-@dataclass(frozen=True, slots=True)
-class MergedStays:
-    """Look whether the merged file of a `.vac` is there.
-
-    A `.vac` whose merged file is gone would hide files that nothing replaces.
-    """
-
-    vacuum: str
-
-    def __call__(self, store: Store) -> None:
-        """Look.
+    def _refuse_gone(self, store: Store) -> None:
+        """Look whether the merged file is there: else the `.vac` hides what nothing replaces.
 
         Raises:
             ChangedError: Another maintainer has merged it in turn; the `.vac` is removed.
         """
         try:
-            store.head(self.vacuum.removesuffix(".vac"))
+            store.head(self.merged.path)
         except MissingObjectError as cause:
-            store.remove([self.vacuum])
+            store.remove([self.vacuum.path])
             problem = "expected the merged file that it belongs to, found it gone; try again"
-            raise ChangedError(store.uri_of(self.vacuum), problem) from cause
+            raise ChangedError(store.uri_of(self.vacuum.path), problem) from cause
 
 
 def array_metadata(history: History) -> MergeFolder:

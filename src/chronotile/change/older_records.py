@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.operations import check_record
 from chronotile.change.undo import ChangeRecord, plan_inverse, refuse_final, refuse_nothing
 from chronotile.check.findings import RefusedError
-from chronotile.errors import BadFileError, ChronotileError, shell_word
+from chronotile.errors import BadFileError, shell_word
 from chronotile.format.commit_files import commit_name, encode_lines
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import FRAGMENTS
@@ -112,33 +112,6 @@ def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Chan
     where = above.uri_of(f"{folder}/{_MANIFEST}")
     document = {"command": "repair", "time": manifest.get("made"), "steps": [*first, *moved, *last]}
     return ChangeRecord(above.uri_of(folder), check_record(document, where), above, folder)
-
-
-def last_report(store: Store, undone: set[str]) -> tuple[str, dict[str, Any]] | None:
-    """Find the last report beside an array or a group that stands: its place, and what it says."""
-    try:
-        above, name = _above(store)
-        files = sorted((e.path for e in above.list_dir(f"{name}.reports").files), reverse=True)
-    except ChronotileError:  # nothing is above, or nobody may look there
-        return None
-    taken = set(undone)
-    for path in files:
-        if not path.endswith(".json"):
-            continue
-        report = _read(above, path)
-        if report.get("undoes"):
-            taken.add(str(report["undoes"]))
-        elif above.uri_of(path) not in taken and (report.get("steps") or report.get("members")):
-            return above.uri_of(path), report
-    return None
-
-
-def last_record(store: Store, undone: set[str]) -> ChangeRecord | None:
-    """Find the last record beside the array that stands; None if there is none."""
-    found = last_report(store, undone)
-    if found is None:
-        return None
-    return _of_report(store, *_above(store), *found)
 
 
 def plan_undo_report(store: Store, key: bytes | None, *, report: Mapping[str, Any] | str) -> Plan:

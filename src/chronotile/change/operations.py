@@ -60,7 +60,7 @@ _NAME = re.compile(
 
 EXCLUSIVE = frozenset({"apply", "erase", "publish", "repair", "restore", "undelete", "undo"})
 """Changes that run beside no other of them, and beside no upkeep."""
-_UPKEEP = frozenset({"compact", "consolidate", "vacuum"})
+UPKEEP = frozenset({"compact", "consolidate", "vacuum"})
 """Changes that replace or remove files and show the same rows; they may run beside each other."""
 
 COPIES = ("clone", "replicate")
@@ -104,6 +104,10 @@ class Operation(NamedTuple):
     def quarantine(self) -> str:
         """The folder for files that the change takes out."""
         return f"{QUARANTINE}/{self.id}"
+
+    def turned(self, state: State) -> Operation:
+        """Give the operation in another state, in a file of its own."""
+        return self._replace(state=state, path=_path(self.id, self.at_ms, self.command, state))
 
 
 def new_quarantine() -> str:
@@ -195,26 +199,22 @@ def list_operations(store: Store) -> tuple[Operation, ...]:
     >>> list_operations(open_store("memory:doc-operations"))
     ()
     """
-    newest: dict[str, Operation] = {}
     try:
         names = store.list_names(OPERATIONS).files
     except StrangerError:  # something else is there: no record can be written either
         return ()
-    for name in names:
-        if name.endswith(MERGED):
-            merged = f"{OPERATIONS}/{name}"
-            for document in _read_merged(store, merged):
-                newest[str(document.get("id"))] = _merged_operation(document, merged)
-    older = frozenset(newest)
-    for name in names:
-        found = operation_of(f"{OPERATIONS}/{name}")
-        if found is None:
-            continue
-        known = None if found.id in older else newest.get(found.id)
-        older -= {found.id}
-        if known is None or _LATER[known.state] < _LATER[found.state]:
-            newest[found.id] = found
-    return tuple(sorted(newest.values(), key=lambda one: (one.at_ms, one.id), reverse=True))
+    merged: dict[str, Operation] = {}
+    own: dict[str, Operation] = {}
+    for path in (f"{OPERATIONS}/{name}" for name in names):
+        if path.endswith(MERGED):
+            found = (_operation_in(document, path) for document in _read_merged(store, path))
+            merged |= {one.id: one for one in found if one is not None}
+        elif (one := operation_of(path)) is not None:
+            before = own.get(one.id)
+            if before is None or _LATER[before.state] < _LATER[one.state]:
+                own[one.id] = one
+    known = merged | own
+    return tuple(sorted(known.values(), key=lambda one: (one.at_ms, one.id), reverse=True))
 
 
 def read_operation(store: Store, operation: Operation) -> dict[str, Any]:
@@ -231,7 +231,8 @@ def _opened(store: Store, operation: Operation, data: bytes) -> dict[str, Any]:
     where = store.uri_of(operation.path)
     document = read_json(data, where, "a record")
     if operation.path.endswith(MERGED):
-        fitting = [one for one in _records(document, where) if one["id"] == operation.id]
+        records = _list(document, "records", dict, where)
+        fitting = [one for one in records if one.get("id") == operation.id]
         document = fitting[0] if fitting else {}
     if document.get("id") != operation.id:
         raise BadFileError(where, "expected the record of an operation, found another document")
@@ -242,21 +243,9 @@ def _read_merged(store: Store, path: str) -> list[dict[str, Any]]:
     """Read the records of a merged file; of one that is gone, or was never one, there are none."""
     with suppress(MissingObjectError, BadFileError):
         where = store.uri_of(path)
-        return _records(read_json(store.read(path, limit=_LONGEST), where, "records"), where)
+        document = read_json(store.read(path, limit=_LONGEST), where, "records")
+        return _list(document, "records", dict, where)
     return []
-
-
-def _records(document: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    return [one for one in _list(document, "records", dict, where) if _is_record(one)]
-
-
-def _is_record(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document says all that the name of its own file would."""
-    try:
-        path = path_of(document)
-    except (KeyError, TypeError, ChronotileError):
-        return False
-    return operation_of(path) is not None
 
 
 def path_of(document: Mapping[str, Any]) -> str:
@@ -264,10 +253,13 @@ def path_of(document: Mapping[str, Any]) -> str:
     return _path(document["id"], to_ms(document["time"]), document["command"], document["state"])
 
 
-def _merged_operation(document: Mapping[str, Any], path: str) -> Operation:
-    found = operation_of(path_of(document))
-    assert found is not None  # see `_is_record`
-    return found._replace(path=path)
+def _operation_in(document: Mapping[str, Any], path: str) -> Operation | None:
+    """Read a record of a merged file; None if it lacks what the name of its own file would say."""
+    try:
+        found = operation_of(path_of(document))
+    except (KeyError, TypeError, ChronotileError):
+        return None
+    return None if found is None else found._replace(path=path)
 
 
 def merge_older(store: Store) -> None:
@@ -455,11 +447,10 @@ def note_copy(
     options = {"source": here.uri, "target": there.uri, **window}
     who = Who(message=message, options=options)
     for store in (here, there):
-        id_, report = os.urandom(4).hex(), Report(command, store.uri, dry_run=False, steps=())
-        path = _path(id_, report.at_ms, command, "final")
-        operation = Operation(id_, report.at_ms, command, "final", path)
+        report = Report(command, store.uri, dry_run=False, steps=())
+        operation = _new(report).turned("final")
         with suppress(ChronotileError):
-            _put(store, path, _document(operation, report, who, first_file(store)))
+            _put(store, operation.path, _document(operation, report, who, first_file(store)))
 
 
 def excludes(command: str, other: str, *, of_group: bool = False) -> bool:
@@ -476,7 +467,7 @@ def excludes(command: str, other: str, *, of_group: bool = False) -> bool:
     both = {command, other}
     if both.isdisjoint(EXCLUSIVE):
         return False
-    return both.isdisjoint(COPIES) if of_group else both <= EXCLUSIVE | _UPKEEP
+    return both.isdisjoint(COPIES) if of_group else both <= EXCLUSIVE | UPKEEP
 
 
 def find_other(
@@ -514,6 +505,12 @@ def find_other(
     return None
 
 
+def _new(planned: Told) -> Operation:
+    return Operation(os.urandom(4).hex(), planned.at_ms, planned.command, "begun", "").turned(
+        "begun"
+    )
+
+
 def begin(
     store: Store,
     planned: Told,
@@ -537,14 +534,7 @@ def begin(
         StorageError: The folder cannot be written.
         RefusedError: Another change is under way, or has ended since this one was planned.
     """
-    id_ = os.urandom(4).hex()
-    operation = Operation(
-        id_,
-        planned.at_ms,
-        planned.command,
-        "begun",
-        _path(id_, planned.at_ms, planned.command, "begun"),
-    )
+    operation = _new(planned)
     document = _document(operation, planned, who, first_file(store))
     document |= {"process": this_process(), "exclusive": exclusive}
     # A compact merges away from the array first: beside that, anything may run.
@@ -591,10 +581,9 @@ def end(
     store: Store, operation: Operation, report: Told, who: Who, state: State = "done"
 ) -> Operation:
     """Write down how a change ended, in place of what was begun."""
-    path = _path(operation.id, operation.at_ms, operation.command, state)
-    ended = operation._replace(state=state, path=path)
+    ended = operation.turned(state)
     try:
-        _put(store, path, _document(ended, report, who, first_file(store)))
+        _put(store, ended.path, _document(ended, report, who, first_file(store)))
     except ChronotileError:
         give_up(operation)  # nobody is at it any more
         raise
@@ -638,9 +627,9 @@ def _put(store: Store, path: str, document: dict[str, Any]) -> None:
 def change_state(store: Store, operation: Operation, state: State, **more: Any) -> Operation:
     """Give an operation another state: `undone`, `final`, or `done` again."""
     document = read_operation(store, operation) | {"state": state} | more
-    path = _path(operation.id, operation.at_ms, operation.command, state)
+    turned = operation.turned(state)
     with suppress(ObjectExistsError):  # somebody else does the same, or was killed at it
-        put_compared(store, path, json_text(document).encode())
-    if path != operation.path and not operation.path.endswith(MERGED):
+        put_compared(store, turned.path, json_text(document).encode())
+    if turned.path != operation.path and not operation.path.endswith(MERGED):
         store.remove([operation.path])
-    return operation._replace(state=state, path=path)
+    return turned

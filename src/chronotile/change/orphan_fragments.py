@@ -15,7 +15,7 @@ that commits copies looks at them after its commit too: one of the two sees the 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronotile.change.operations import unfinished_copies
@@ -104,30 +104,8 @@ def find_orphans(
     return tuple(orphans), tuple(notes)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveOrphans:
-    """Remove orphans that have not changed and got no commit meanwhile, with a look in between."""
-
-    key: bytes | None = field(repr=False)
-    orphans: tuple[Orphan, ...]
-
-    def __call__(self, store: Store) -> Seen:
-        """Remove them; leave the others."""
-        removed = remove_orphans(store, self.key, self.orphans)
-        left = [orphan for orphan in self.orphans if orphan not in removed]
-        paths = {orphan.path for orphan in left}
-        paths |= {entry.path for orphan in left for entry in orphan.files}
-        notes = (
-            f"{orphan.path} stays: it changed, or got a commit, since it was looked at"
-            for orphan in left
-        )
-        return Seen(leave=frozenset(paths), notes=tuple(notes))
-
-
-def remove_orphans(
-    store: Store, key: bytes | None, orphans: tuple[Orphan, ...]
-) -> tuple[Orphan, ...]:
-    """Remove orphans that have not changed and got no commit meanwhile; give those that went."""
+def remove_orphans(key: bytes | None, orphans: tuple[Orphan, ...], store: Store) -> Seen:
+    """Remove orphans that have not changed and got no commit meanwhile; leave the others."""
     files = [orphan for orphan in orphans if not orphan.is_folder]
     store.remove(orphan.path for orphan in files)
     removed: list[Orphan] = [*files]
@@ -148,7 +126,11 @@ def remove_orphans(
             elif path in held:
                 with suppress(ObjectExistsError):
                     put_compared(store, path, held[path])
-    return tuple(removed)
+    left = [orphan for orphan in orphans if orphan not in removed]
+    staying = {path for one in left for path in (one.path, *(file.path for file in one.files))}
+    why = "it changed, or got a commit, since it was looked at"
+    notes = tuple(f"{orphan.path} stays: {why}" for orphan in left)
+    return Seen(leave=frozenset(staying), notes=notes)
 
 
 def _without_commit(store: Store, key: bytes | None, orphans: list[Orphan]) -> list[Orphan]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import NEWER
 from chronotile.errors import ChronotileError
+from chronotile.format.kinds import FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, Name, is_newer, parse_name, time_order
 from chronotile.format.timestamps import iso_time
 from chronotile.history.read_footers import FooterReader, StoredFooter
@@ -99,6 +100,18 @@ def refuse_newer(array: str, parts: Iterable[PastFragment]) -> None:
             raise RefusedError(array, f"{problem}: {NEWER}; pip install --upgrade chronotile")
 
 
+def refuse_old(array: str, parts: Iterable[PastFragment]) -> None:
+    """Refuse to commit fragments again that lie in no folder of their own kind.
+
+    Raises:
+        RefusedError: There is one among them.
+    """
+    for part in parts:
+        if not part.folder.startswith(f"{FRAGMENTS}/"):
+            problem = f"expected fragments from version 12 on, found {part.name.text}"
+            raise RefusedError(array, f"{problem}, which cannot be committed again")
+
+
 class UnreachableError(RefusedError):
     """A state that no commit file can bring about, as merged fragments hold more than it."""
 
@@ -160,23 +173,17 @@ class Past:
         rows, _ = rules.visible(start, end)
         names = [parse_name(table.name(row)) for row in rows.tolist()]
         self._read(name.text for name in names)
-        applied: dict[str, list[str]] = {}
-        chosen: dict[str, PastFragment] = {}
-        for name in names:
-            if name.text not in without:
-                found = _Taken(
-                    past=self,
-                    window=(start, end),
-                    without=without,
-                    apart=apart,
-                    in_force=in_force,
-                    strict=strict,
-                    whole=whole,
-                )
-                for part in found.of(name):
-                    chosen.setdefault(part.name.text, part)
-                for text, folder in found.still_applied:
-                    applied.setdefault(text, []).append(folder)
+        taken = _Taken(
+            past=self,
+            window=(start, end),
+            without=without,
+            apart=apart,
+            in_force=in_force,
+            strict=strict,
+            whole=whole,
+        )
+        wanted = [name for name in names if name.text not in without]
+        chosen = {part.name.text: part for name in wanted for part in taken.of(name)}
         hidden = rules.superseded(start, end)
         _, in_window = rules.in_window(start, end)
         lost = rules.fragment_rows[in_window & ~hidden & rules.missing].tolist()
@@ -185,7 +192,7 @@ class Past:
             deletes=deletes,
             updates=updates,
             schema=schema_at(self.history, end),
-            still_applied=applied,
+            still_applied=taken.still_applied,
             lost=tuple(n for n in map(table.name, lost) if n not in without),
         )
 
@@ -283,7 +290,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taken:
-    """Takes one visible fragment, or what it was merged from."""
+    """Takes visible fragments, or what they were merged from."""
 
     past: Past
     window: tuple[int, int]
@@ -292,7 +299,7 @@ class _Taken:
     in_force: set[str]
     strict: bool
     whole: bool
-    still_applied: list[tuple[str, str]] = field(default_factory=list)
+    still_applied: dict[str, list[str]] = field(default_factory=dict)
 
     def of(self, name: Name, *, inside: bool = False) -> list[PastFragment]:
         """Find the fragments that hold its visible cells, and no others.
@@ -315,7 +322,8 @@ class _Taken:
             return [part]
         is_asked = not self.strict and self.without.issuperset(undone)
         if is_asked and self.past.sources(name) is None:
-            self.still_applied.extend((text, part.folder) for text in undone)
+            for text in undone:
+                self.still_applied.setdefault(text, []).append(part.folder)
             return [part]
         why = f"it has applied {undone[0]}, which is not in force then"
         return self._apart(name, why, inside=inside)

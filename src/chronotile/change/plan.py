@@ -7,8 +7,8 @@ and as JSON. A dry run is the report of a plan that nobody executed. Touches no 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError, html_card, printable
@@ -131,24 +131,18 @@ class Seen(NamedTuple):
     """What is wrong now, in place of what the plan knew; None if the look was not for that."""
 
 
-class Look(Protocol):
-    """A look at the array just before the steps of a stage.
+Look: TypeAlias = "Callable[[Store], Seen | None]"
+"""A look at the array just before the steps of a stage: it gives what was found, or raises
+`ChangedError` if what the plan relies on is gone or has changed.
 
-    Most only read. A few act, where what is to be done depends on what is found just then:
+Most only read. A few act, where what is to be done depends on what is found just then:
 
-      - `RewrittenRows`, `_BatchMerge` and `_Later` make the stages that follow, and write rows
-        aside for them; the stage's own steps are what the dry run tells, and are left out;
-      - `RemoveOrphans` removes orphans; the stage's own steps find them gone, and count them;
-      - `Holds`, `_StillThere` and a merge's `after` take a switch back that must not stand;
-      - `Late` waits for a moment.
-    """
-
-    def __call__(self, store: Store) -> Seen | None:
-        """Look, or do what only a look can decide; give what was found.
-
-        Raises:
-            ChangedError: What the plan relies on is gone or has changed.
-        """
+  - `RewrittenRows`, `_BatchMerge` and `_Later` make the stages that follow, and write rows aside
+    for them; the stage's own steps are what the dry run tells, and are left out;
+  - `remove_orphans` removes orphans; the stage's own steps find them gone, and count them;
+  - `Holds`, the last look of an undo and a merge's `after` take a switch back that must not stand;
+  - the last look of `Showing` waits for a moment.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +159,13 @@ class Stage:
     """Folders that go once the files in them are removed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """All that one change of one array, or of a group's own files, is going to do."""
+@dataclass(frozen=True, slots=True, repr=False)
+class _Change:
+    """What a plan and its report both say of a change."""
 
     command: str
     array: str
-    stages: tuple[Stage, ...] = ()
+    _: KW_ONLY
     notes: tuple[str, ...] = ()
     """Notes for the user: losses, and files that the change leaves alone, with the reason."""
     findings: tuple[Finding, ...] = ()
@@ -192,29 +186,24 @@ class Plan:
     """Further facts for the JSON report of a dry run."""
     at_ms: int = field(default_factory=now_ms)
 
+
+@dataclass(frozen=True, slots=True)
+class Plan(_Change):
+    """All that one change of one array, or of a group's own files, is going to do."""
+
+    _: KW_ONLY
+    stages: tuple[Stage, ...] = ()
+
     @property
     def steps(self) -> tuple[Step, ...]:
         """All steps, in order."""
         return tuple(step for stage in self.stages for step in stage.steps)
 
     def report(self) -> Report:
-        """Report what would be done: the dry run."""
-        return Report(
-            self.command,
-            self.array,
-            dry_run=True,
-            steps=lasting(self.steps),
-            notes=(*self.losses, *self.notes),
-            losses=self.losses,
-            rows=self.rows,
-            findings=self.findings,
-            at_ms=self.at_ms,
-            added=self.added,
-            hidden=self.hidden,
-            undoes=self.undoes,
-            engine_open_requests=self.engine_open_requests,
-            facts=self.facts,
-        )
+        """Report what would be done: the dry run. Its notes begin with the losses."""
+        shared = {one.name: getattr(self, one.name) for one in fields(_Change)}
+        shared["notes"] = (*self.losses, *self.notes)
+        return Report(**shared, dry_run=True, steps=lasting(self.steps))
 
 
 def lasting(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -236,43 +225,20 @@ _MOST_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Report:
+class Report(_Change):
     """The steps that a command is about to do, or has done."""
 
-    command: str
-    array: str
     _: KW_ONLY
     dry_run: bool
     steps: tuple[Step, ...]
-    notes: tuple[str, ...] = ()
-    """Notes for the user: losses, and files that the change left alone, with the reason."""
-    findings: tuple[Finding, ...] = ()
-    """Problems that the repair could not mend."""
-    at_ms: int = field(default_factory=now_ms)
     quarantine: str | None = None
     """Where the moved files are."""
-    restore: str | None = None
-    """The command that puts the moved files back."""
-    added: tuple[str, ...] = ()
-    """URIs of the commits that the change adds: an undo takes them out again, and no others."""
-    hidden: tuple[str, ...] = ()
-    """Names of fragments that the change hides: an undo needs them all."""
-    undoes: str | None = None
-    """The operation that this one took back."""
-    engine_open_requests: tuple[int, int] | None = None
-    """Requests that an engine's open costs in a bucket, before and after; None if not known."""
-    losses: tuple[str, ...] = ()
-    """The notes on losses that cannot be undone."""
     operation: str | None = None
     """The id of the operation that keeps the record."""
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """Rows that the change touches, by what happens to them; empty if nobody counted."""
     certificate: Mapping[str, Any] = field(default_factory=dict)
     """Of an erasure: what was read, and what is left; no record has it."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """Path -> SHA-256 of a file that was copied through this process, taken on its way."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Further facts of a plan."""
 
     @property
     def has_steps(self) -> bool:
@@ -338,7 +304,7 @@ class Report:
         if self.dry_run:
             document |= self.facts
         if self.quarantine is not None:
-            document |= {"quarantine": self.quarantine, "restore": self.restore}
+            document |= {"quarantine": self.quarantine, "restore": None}
         return document | dict(self.certificate)
 
     def to_json(self) -> str:

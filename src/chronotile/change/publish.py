@@ -23,13 +23,13 @@ what they say: `tiledb.Array.create(staging, target.schema)` makes a file of ano
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import plan_commits
-from chronotile.change.past_state import Past, PastState, refuse_newer, sum_cells
+from chronotile.change.past_state import Past, PastState, refuse_newer, refuse_old, sum_cells
 from chronotile.change.plan import Plan, Stage, Step, put
 from chronotile.change.replay import Effect, Holds, con_step, copy_step
 from chronotile.change.sound_array import damaged, sound_history
@@ -40,9 +40,9 @@ from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format import tiles
-from chronotile.format.commit_files import commit_name, decode_con, write_uri
+from chronotile.format.commit_files import decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import COMMITS, ENUMERATIONS, FRAGMENTS, SCHEMA, TILES
+from chronotile.format.kinds import COMMITS, ENUMERATIONS, SCHEMA, TILES
 from chronotile.format.names import (
     MAX_TIMESTAMP,
     Name,
@@ -60,7 +60,7 @@ from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from chronotile.change.past_state import PastFragment
     from chronotile.format.schema import Enumeration
@@ -93,13 +93,8 @@ class _Staged(NamedTuple):
 
     store: Store
     part: PastFragment
-
-
-class _Copy(NamedTuple):
-    """A staged fragment, and the name that it gets."""
-
-    staged: _Staged
     name: Name
+    """The name that it gets in the target."""
 
 
 class Wish(NamedTuple):
@@ -150,14 +145,12 @@ class Load:
         names = [part.name.text for part in state.parts]
         self._take_schemas(source, history, names)  # first: deletes do not matter if these differ
         _refuse_conditions(source, rules, state)
+        refuse_old(source.uri, state.parts)
         for part in state.parts:
-            if not part.folder.startswith(f"{FRAGMENTS}/"):
-                problem = f"expected fragments from version 12 on, found {part.name.text}"
-                raise RefusedError(source.uri, problem)
             if part.name.text in self.staged:
                 problem = f"expected every fragment once, found {part.name.text} twice"
                 raise RefusedError(source.uri, problem)
-            self.staged[part.name.text] = _Staged(source, part)
+            self.staged[part.name.text] = _Staged(source, part, part.name)
 
     def _take_schemas(self, source: Store, history: History, names: list[str]) -> None:
         files: set[str] = set()
@@ -188,15 +181,11 @@ class Load:
         names = [
             [] if one is None else [field.name for field in one.fields] for one in (theirs, ours)
         ]
-        detail = f"see {path}"
+        detail = ""
         if names[0] != names[1]:
             here, there = map(", ".join, names)
-            detail = f"its fields are {here}; those of the target are {there}"
-            own = schema_at(history, MAX_TIMESTAMP)
-            if own is not None and own.path != path:
-                older = f"fragments were written with an older schema ({path}): their fields are"
-                return f"{older} {here}; those of the target are {there}; nothing was changed"
-        return f"its schema is not that of {self.store.uri}; nothing was changed; {detail}"
+            detail = f"; the fields of {path} are {here}; those of the target are {there}"
+        return f"its schema is not that of {self.store.uri}; nothing was changed{detail}"
 
     def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
         """Give the content of a schema without the names of its file and of its enumerations.
@@ -246,11 +235,10 @@ class Load:
             none = "nothing of the load"
             commits = plan_commits(self.history)
             steps = tuple(
-                copy_step(one.staged.store, self.store, one.staged.part.folder, one.name.text)
-                for one in copies
+                copy_step(one.store, self.store, one.part.folder, one.name.text) for one in copies
             )
             switch = con_step(self.history, commits, list(writes), {})
-            look = StillWanted(self, frozenset(one.staged.part.name.text for one in copies), writes)
+            look = partial(self._refuse_changed, copies)
             shows = {step.path: step.source.sizes for step in steps if step.source is not None}
             # A vacuum that takes copies for orphans looks at the commits once more before they go
             # for good; we look at the copies before and after the commit. One sees the other.
@@ -265,7 +253,7 @@ class Load:
                     looks=(replace(holds, taken_back=switch),),
                 ),
             )
-        cells = sum_cells(one.staged.part for one in copies)
+        cells = sum_cells(one.part for one in copies)
         return Plan(
             command="publish",
             array=self.store.uri,
@@ -275,12 +263,12 @@ class Load:
             rows={"published": cells} if cells else {},
         )
 
-    def _copies(self, at: int | None) -> list[_Copy]:
+    def _copies(self, at: int | None) -> list[_Staged]:
         """Name the fragments that are not in the target yet, in their order."""
         staged = sorted(self.staged.items(), key=lambda item: time_order(item[1].part.name))
         ignored = map(_stem, self.history.table.ignores)
         traces = {} if self.wish.again else self._traces(self._committed.union(ignored))
-        copies: list[_Copy] = []
+        copies: list[_Staged] = []
         for number, (text, one) in enumerate(staged):
             if any(map(self._is_shown, traces.get(text, ()))):
                 continue
@@ -293,20 +281,20 @@ class Load:
                 problem = f"the fragment {name.text} is or was there already; nothing was changed"
                 way = "to publish its rows under another time, add --at TIME"
                 raise RefusedError(self.store.uri, f"{problem}; {way}")
-            copies.append(_Copy(one, name))
+            copies.append(one._replace(name=name))
         self._refuse_hidden(copies)
         return copies
 
-    def refuse_changed(self, copied: Collection[str], added: Sequence[str]) -> None:
+    def _refuse_changed(self, copies: list[_Staged], store: Store) -> None:
         """Look at the target once more, just before the copies are committed.
 
         Raises:
             ChangedError: Another run has committed them, a delete has come that hides rows, or a
                 vacuum has removed a copy.
         """
-        names = set(self.store.list_names(COMMITS).files) - set(self.history.listing.commits)
+        names = set(store.list_names(COMMITS).files) - set(self.history.listing.commits)
         uris = [f"{COMMITS}/{name}" for name in sorted(names)]
-        for path, data in self.store.read_many([uri for uri in uris if uri.endswith(".con")]):
+        for path, data in store.read_many([uri for uri in uris if uri.endswith(".con")]):
             if isinstance(data, ChronotileError):
                 raise data
             uris += [record.uri for record in decode_con(data, path)]
@@ -314,15 +302,15 @@ class Load:
         known = {table.uri(row) for row in range(len(table))}
         fresh = {_stem(uri): uri for uri in uris if uri not in known}
         traces = {} if self.wish.again else self._traces(fresh)
-        unwanted = [name for source in copied for name in traces.get(source, ())]
-        first = min((commit_name(uri).t1 for uri in added), default=0)
+        unwanted = [name for one in copies for name in traces.get(one.part.name.text, ())]
+        first = min(one.name.t1 for one in copies)
         for text, uri in fresh.items() if not self.wish.allow_hidden else ():
             name = try_parse(text)
             if uri.endswith(TILES) and name is not None and name.t2 >= first:
                 unwanted.append(text)
         for text in unwanted:
             problem = f"expected that nobody else publishes this or deletes, found {text}"
-            raise ChangedError(self.store.uri, f"{problem}; try again")
+            raise ChangedError(store.uri, f"{problem}; try again")
 
     def _named(self, source: Name, at: int) -> Name:
         """Name a copy, so that a second run knows it again; short ids differ all the same."""
@@ -382,7 +370,7 @@ class Load:
             way = " ".join(filter(None, (self.wish.command, self.wish.from_now, "--again")))
             raise RefusedError(self.store.uri, f"{problem}; {way} shows its rows once more")
 
-    def _refuse_hidden(self, copies: list[_Copy]) -> None:
+    def _refuse_hidden(self, copies: list[_Staged]) -> None:
         """Refuse if a delete of the target would hide rows, unless that is allowed."""
         found = [] if self.wish.allow_hidden else list(self._hidden(copies))
         if not found:
@@ -394,12 +382,12 @@ class Load:
         is_ahead = delete.t2 >= now_ms()
         options = f"--at {delete.t2 + 1}" if is_ahead else self.wish.from_now
         ways = [f"{self.wish.command} {options}".rstrip() + " shows all of it"]
-        if any(one.staged.part.cells_timed for one in copies):
+        if any(one.part.cells_timed for one in copies):
             ways = []  # they cannot get another time
         ways.append("--allow-hidden leaves them out of sight")
         raise RefusedError(self.store.uri, f"{problem}; {', or '.join(ways)}")
 
-    def _hidden(self, copies: list[_Copy]) -> Iterator[tuple[Delete, list[_Copy]]]:
+    def _hidden(self, copies: list[_Staged]) -> Iterator[tuple[Delete, list[_Staged]]]:
         """Find the deletes and updates of the target that may hide rows of copies, with these."""
         view = View(self.rules, 0, MAX_TIMESTAMP)
         # The engine does not see an update in a `.con`.
@@ -408,14 +396,13 @@ class Load:
             if hidden and not removes_nothing(one):
                 yield one, hidden
 
-    def _notes(self, copies: list[_Copy], at: int | None) -> Iterator[str]:
+    def _notes(self, copies: list[_Staged], at: int | None) -> Iterator[str]:
         if copies:
-            staged = [one.staged for one in copies]
-            arrays = count_text(len({one.store.uri for one in staged}), "staging array")
-            cells = sum_cells(one.part for one in staged)
+            arrays = count_text(len({one.store.uri for one in copies}), "staging array")
+            cells = sum_cells(one.part for one in copies)
             words = "" if cells is None else f" with {count_text(cells, 'cell')}"
             when = "with their own times" if at is None else f"from {at} ({time_text(at)}) on"
-            yield f"{count_text(len(staged), 'fragment')}{words} of {arrays}, {when}"
+            yield f"{count_text(len(copies), 'fragment')}{words} of {arrays}, {when}"
             yield "metadata of staging arrays is not published"
         there = len(self.staged) - len(copies)
         if there:
@@ -423,14 +410,6 @@ class Load:
             yield f"{count_text(there, 'staged fragment')} {verb} already there"
         for delete, hidden in self._hidden(copies):
             yield f"{_told(delete)} is later: {_counted(hidden)} stay out of sight"
-        names = {one.name.text for one in copies}
-        left = sum(map(len, self._traces(self.rules.uncommitted.keys() - names).values()))
-        if left:
-            copied = count_text(left, "copy", "copies")
-            command = (
-                f"chronotile vacuum {shell_word(self.store.uri)} --whole-orphans --orphan-age 0"
-            )
-            yield f"an earlier run left {copied} that no commit names; to remove them: {command}"
         table = self.history.table
         taken = {*table.uris.t1.tolist(), *table.uris.t2.tolist()}
         for one in copies:
@@ -456,32 +435,22 @@ def _refuse_conditions(source: Store, rules: Rules, state: PastState) -> None:
     Raises:
         RefusedError: A delete or an update is in force, or a fragment still keeps deleted cells.
     """
-    place, texts = shell_word(source.uri), _texts(rules)
+    place, deletes = shell_word(source.uri), View(rules, 0, MAX_TIMESTAMP).deletes
+    predicates = {one.name: text_or_name(one) for one in deletes}
     for_good = "nothing was changed; to remove the deleted rows for good, which cannot be undone"
-    purge = f"once they are 10 minutes old: chronotile compact {place} --purge; "
-    purge += f"then, once the delete is 24 hours old: chronotile vacuum {place} --deletes"
     for item in state.updates:
         problem = f"the update {item.name.text} is in force, and would hide rows of the target"
         hint = f"nothing was changed; to write its rows: chronotile apply {place}"
         raise RefusedError(source.uri, f"{problem}; {hint}")
     for item in state.deletes:
         problem = f"the delete {item.name.text} is in force, and would hide rows of the target"
-        hint = f"{for_good}, {purge}"
-        if len(state.parts) == 1 and state.parts[0].name.t2 <= item.name.t1:
-            # One fragment is not merged; every cell in it that matches is deleted.
-            where = shell_word(texts[item.name.text])
-            hint = f"{for_good}: chronotile erase {place} --where {where}"
-        raise RefusedError(source.uri, f"{problem}; {hint}")
+        erase = f"chronotile erase {place} --where {shell_word(predicates[item.name.text])}"
+        raise RefusedError(source.uri, f"{problem}; {for_good}: {erase}")
     for part in state.parts:
         if part.keeps_deleted:
             problem = f"the fragment {part.name.text} keeps rows that {part.applied[0]} deleted"
+            purge = f"once they are 10 minutes old: chronotile compact {place} --purge"
             raise RefusedError(source.uri, f"{problem}; {for_good}, {purge}")
-
-
-def _texts(rules: Rules) -> dict[str, str]:
-    """Delete -> its predicate."""
-    deletes = View(rules, 0, MAX_TIMESTAMP).deletes
-    return {one.name: text_or_name(one) for one in deletes}
 
 
 def _told(delete: Delete) -> str:
@@ -490,9 +459,9 @@ def _told(delete: Delete) -> str:
     return f"the {kind} {delete.name} of {when}, {text_or_name(delete)!r:.120}"
 
 
-def _counted(hidden: list[_Copy]) -> str:
+def _counted(hidden: list[_Staged]) -> str:
     """Count the rows that a delete may hide: no more than the fragments have."""
-    cells = sum_cells(one.staged.part for one in hidden)
+    cells = sum_cells(one.part for one in hidden)
     rows = "rows" if cells is None else f"up to {count_text(cells, 'row')}"
     return f"{rows} in {count_text(len(hidden), 'fragment')}"
 
@@ -507,20 +476,3 @@ def _labels(history: History) -> dict[str, Enumeration]:
         for field in item.schema.attributes
         if field.enumeration_name == name and field.enumeration is not None
     }
-
-
-@dataclass(frozen=True, slots=True)
-class StillWanted:
-    """Look whether another run has published the same, or a delete has come that hides rows."""
-
-    load: Load = field(repr=False)
-    copied: frozenset[str]
-    added: tuple[str, ...]
-
-    def __call__(self, store: Store) -> None:  # noqa: ARG002 (the load has its own)
-        """Look.
-
-        Raises:
-            ChangedError: It has.
-        """
-        self.load.refuse_changed(self.copied, self.added)

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -89,7 +89,7 @@ from chronotile.visibility.rules import Rules, is_inside, schema_at
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from chronotile.check.findings import Finding
     from chronotile.check.fragment_health import Health
@@ -105,20 +105,22 @@ def plan_repair(
     """Plan to take out what keeps the engine from reading an array; see `Handle.repair`."""
     mending = _mending(store, key, accept_loss=accept_loss, commit_orphans=commit_orphans)
     left = tuple(mending.left)
+
+    def look(store: Store) -> Seen:
+        """Look what the repair did not mend."""
+        return Seen(findings=still_wrong(store, key, left))
+
     stages = mending_stages(store, mending)
     added: tuple[str, ...] = ()
     if stages:
         added = _added(store, key, [step for stage in stages for step in stage.steps])
-        look = StillWrong(key, left)
         stages = (*stages, Stage(name="check", seen="the array is mended", looks=(look,)))
-    else:
-        left = still_wrong(store, key, left)
     return Plan(
         command="repair",
         array=store.uri,
         stages=stages,
         notes=tuple(mending.notes),
-        findings=left,
+        findings=left if stages else still_wrong(store, key, left),
         added=added,
     )
 
@@ -177,18 +179,6 @@ def mending_stages(store: Store, mending: Mending) -> tuple[Stage, ...]:
     return stages if any(stage.steps for stage in stages) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class StillWrong:
-    """Look what the repair did not mend."""
-
-    key: bytes | None = field(repr=False)
-    left: tuple[Finding, ...]
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give the findings."""
-        return Seen(findings=still_wrong(store, self.key, self.left))
-
-
 def still_wrong(store: Store, key: bytes | None, left: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Find what a repair does not mend, and every error that a new check finds."""
     history = read_history(store, key=key)
@@ -223,6 +213,13 @@ class Mending:
     def put(self, path: str, data: bytes, reason: str) -> None:
         """Add a new file."""
         self.puts[path] = put(path, data, reason)
+
+
+ROWS_OF_STAND_IN = (
+    "it is replaced by one that matches no row: what it removed from fragments that have applied "
+    "it stays away, and what it removed from others comes back"
+)
+"""What a delete that matches no row means for the rows of the one in whose name it stands."""
 
 
 def lost_metadata(where: str, path: str) -> str:
@@ -296,8 +293,6 @@ class Mender:
                 self._mend_vac(vacuum)
         self._put_deletes_back()
         self._replace_lost(self._commit_orphans(copies))
-        if copies is None:
-            self._note_cut_off()
         # No quarantine helps with a damaged schema: fragments may need it.
         unmended = ("tile-corrupt", "version-unknown")
         self.mending.left += [item for item in self.damage if item.code in unmended]
@@ -376,8 +371,7 @@ class Mender:
             self._keep_applied(commit.source, code, reason, applied)
         else:
             self.swapped[uri] = self._stand_in(uri)
-            words = row_words(self.rules, commit.name, applied)
-            self.mending.notes.append(f"{uri} is replaced by one that matches no row: {words}")
+            self.mending.notes.append(f"{uri}: {ROWS_OF_STAND_IN}")
             if self._is_loose(uri):
                 why, new = f"{code}: {reason}", self._stand_in(uri)
                 self.mending.replace(uri, new, why, "it matches no row")
@@ -387,15 +381,11 @@ class Mender:
 
     def _commit_orphans(self, copies: Mapping[str, str] | None) -> set[str]:
         """Commit whole fragments that no commit names; give their folders."""
-        found = find_lost_commits(self.rules, self.health, copies or {})
+        whole, notes = _find_lost_commits(self.rules, self.health, copies or {})
         if copies is None:
-            if found.again and not len(self.rules.fragment_rows):
-                number = count_text(len(found.again), "whole fragment")
-                command = f"chronotile repair {self.history.array} --commit-orphans"
-                note = f"no fragment has a commit, and {number} could be seen: {command}"
-                self.mending.notes.append(note)
+            self._note_uncommitted(whole)
             return set()
-        again = {p: n for p, n in found.again.items() if write_uri(n) not in self.mending.puts}
+        again = {p: n for p, n in whole.items() if write_uri(n) not in self.mending.puts}
         uris = sorted(map(write_uri, again.values()), key=lambda uri: time_order(commit_name(uri)))
         # A fragment older than version 12 lies in the root, and so does its commit.
         in_con = [uri for uri in uris if not uri.endswith(".ok")]
@@ -407,22 +397,23 @@ class Mender:
             number = count_text(len(in_con), "whole fragment")
             reason = f"commits {number} that no commit names"
             self.mending.put(path, encode_lines(in_con), reason)
-        self.mending.notes += found.notes
+        self.mending.notes += notes
         return set(again)
 
-    def _note_cut_off(self) -> None:
-        """Note the whole fragments whose commits stood in the part of a `.con` that is lost."""
-        for name, path in self.rules.uncommitted.items():
-            cut = cut_con(self.history, name) if is_name(name) else None
-            health = self.health.get(path)
-            if cut is None or health is None or not health.is_whole:
-                continue
-            if write_uri(name) in self.mending.puts or write_uri(name) in self.completed:
-                continue
-            self.mending.notes.append(
-                f"{cut} is cut: {path} is whole, and its commit probably stood there; to show its "
-                f"rows: chronotile repair {shell_word(self.history.array)} --commit-orphans"
-            )
+    def _note_uncommitted(self, whole: Mapping[str, str]) -> None:
+        """Note whole fragments whose commits are probably lost, in the cut part of a `.con`."""
+        known = {*self.mending.puts, *self.completed}
+        lost = [
+            path
+            for path, name in whole.items()
+            if write_uri(name) not in known
+            and (cut_con(self.history, name) or not len(self.rules.fragment_rows))
+        ]
+        if lost:
+            number = count_text(len(lost), "whole fragment")
+            command = f"chronotile repair {shell_word(self.history.array)} --commit-orphans"
+            note = f"the commits of {number} are probably lost, as of {lost[0]}"
+            self.mending.notes.append(f"{note}; to show the rows: {command}")
 
     def _replace_lost(self, orphans: set[str]) -> None:
         """Put a delete that matches no row where one is gone that a fragment needs (F14)."""
@@ -561,12 +552,7 @@ class Mender:
                 self.completed.add(uri)
                 self.mending.notes.append(f"{path} was cut in its last entry, which was {uri}")
                 return True
-        close = (
-            "; no commit file begins with this name"
-            if not fits
-            else f"; {len(fits)} commits begin so"
-        )
-        message = f"its last entry was cut after {tail!r}{close if tail.rpartition('/')[2] else ''}"
+        message = f"its last entry was cut after {tail!r}, with which {len(fits)} commits begin"
         if self.accept_loss:
             self.mending.notes.append(f"{path}: {message}; it is left out")
             return True
@@ -770,21 +756,15 @@ def is_usable(health: Mapping[str, Health], name: str) -> bool:
     return known is not None and not known.is_broken and not is_newer(name)
 
 
-class LostCommits(NamedTuple):
-    """Whole fragments that no commit names."""
-
-    again: dict[str, str]
-    """Folder -> name, of those to commit again."""
-    notes: tuple[str, ...]
-    """Doubts about them, and why others stay as they are."""
-
-
-def find_lost_commits(
+def _find_lost_commits(
     rules: Rules, health: Mapping[str, Health], copies: Mapping[str, str]
-) -> LostCommits:
-    """Find the fragments whose commits may have been lost.
+) -> tuple[dict[str, str], list[str]]:
+    """Find whole fragments whose commits may have been lost.
 
     `copies` are folders that a change copies, or did when it was broken off, with its record.
+
+    Returns:
+        Folder -> name, of those to commit again; and doubts, and why others stay as they are.
     """
     history, there = rules.history, rules.history.listing.fragment_paths()
     going: dict[str, str] = {}
@@ -814,29 +794,14 @@ def find_lost_commits(
         sizes = (health[path].measured for path in again)
         cells = count_text(sum(size.cells for size in sizes if size is not None), "cell")
         what = f"{count_text(len(again), 'whole fragment')} ({cells}) without a commit"
-        doubt = "unfinished writes and removed ones look the same, so look at the rows afterwards"
+        doubt = "unfinished writes, removed ones, and merged ones beside what they were made from"
+        doubt += " look the same, so look at the rows afterwards"
         deletes = (
             "if a .con was lost, deletes and updates that stood only in it stay lost: the rows "
             "that they hid show again"
         )
-        notes[:0] = [f"{what}: {doubt}", deletes, *_merges(rules, again)]
-    return LostCommits(again, tuple(notes))
-
-
-def _merges(rules: Rules, again: Mapping[str, str]) -> Iterator[str]:
-    """Note the fragments that may have been merged from others that are there too."""
-    table, vacuums = rules.history.table, {one.name.text for one in rules.history.vacuums}
-    known = [table.name(row) for row in rules.fragment_rows.tolist()]
-    names = [parse_name(text) for text in (*known, *again.values()) if is_name(text)]
-    for path, text in again.items():
-        own = parse_name(text)
-        inside = sum(is_inside(one.t1, one.t2, own.t1, own.t2) for one in names) - 1
-        if own.t1 < own.t2 and inside and text not in vacuums:
-            others = count_text(inside, "other fragment")
-            yield (
-                f"{path} spans the times of {others}, and has no .vac: if it was merged from them, "
-                f"an array that allows duplicates shows their rows twice"
-            )
+        notes[:0] = [f"{what}: {doubt}", deletes]
+    return again, notes
 
 
 def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
@@ -853,23 +818,3 @@ def harmless_tiles(history: History, key: bytes | None) -> dict[str, bytes]:
         extension: tiles.encode(payload, version=version, key=key)
         for extension, payload in payloads.items()
     }
-
-
-def row_words(rules: Rules, name: str, applied: Collection[str]) -> str:
-    """Say which rows of a delete come back once it matches no row.
-
-    `applied` are the folders of fragments that have applied it.
-    """
-    table, moment = rules.history.table, parse_name(name).t2
-    rows = rules.visible(0, MAX_TIMESTAMP)[0].tolist()
-    older = [table.fragment_path(row) for row in rows if table.uris.t1[row] <= moment]
-    others = sum(path not in applied for path in older)
-    merged = f"{count_text(len(applied), 'fragment')} that {_has(len(applied))} applied it"
-    stay = f"what it removed from {merged} stays away"
-    if not others:
-        return f"{stay}, and nothing else comes back"
-    return f"{stay}; what it removed from {count_text(others, 'other')} comes back"
-
-
-def _has(count: int) -> str:
-    return "has" if count == 1 else "have"

@@ -23,8 +23,8 @@ from chronotile.change.operations import first_file
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
 from chronotile.change.repair import lost_metadata
 from chronotile.check.check_array import group_metadata
-from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding
-from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError, TooLargeError
+from chronotile.check.findings import SEALED, Finding, RefusedError, count_text, finding, wrong_key
+from chronotile.errors import ArrayNotFoundError, ChronotileError, TooLargeError
 from chronotile.format.groups import decode_start, encode_details
 from chronotile.format.kinds import GROUP
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
@@ -36,7 +36,7 @@ from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import find_place
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
-from chronotile.visibility.group_members import last_entries, members_at
+from chronotile.visibility.group_members import members_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 _FRESH_MS = 60_000
 """A list on a disk that changed within this time may still be in the writing."""
-_SHOWN = 10
-"""Folders that a note names."""
 
 
 @dataclass(slots=True)
@@ -69,6 +67,11 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
     history = read_group(store, key=key)
     mend = _planned(store, history)
     copied = () if mend.moves else tuple(_name_copies(store, history, mend))
+
+    def look(store: Store) -> Seen:
+        """Look why the engine still cannot open the group."""
+        return Seen(findings=tuple(_wrong(store, key)))
+
     stages = (
         Stage(name="save", seen="the group is as it was", steps=tuple(mend.puts)),
         Stage(
@@ -77,7 +80,7 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
             steps=tuple(mend.moves),
         ),
         Stage(name="members", seen="some lists name the copies", steps=copied),
-        Stage(name="check", seen="the group is mended", looks=(GroupStillWrong(key),)),
+        Stage(name="check", seen="the group is mended", looks=(look,)),
     )
     return Plan(
         command="repair",
@@ -88,17 +91,6 @@ def plan_repair_group(store: Store, key: bytes | None) -> Plan:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStillWrong:
-    """Look why the engine still cannot open the group."""
-
-    key: bytes | None = field(repr=False)
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give what is left."""
-        return Seen(findings=tuple(_wrong(store, self.key)))
-
-
 def mended_history(store: Store, key: bytes | None) -> GroupHistory:
     """Give the history of a group as it will be once it is repaired.
 
@@ -107,13 +99,9 @@ def mended_history(store: Store, key: bytes | None) -> GroupHistory:
         RefusedError: A damaged list has just changed.
         StorageError: The storage failed.
     """
-    history = read_group(store, key=key)
-    plan = _planned(store, history)
-    if not plan.moves:
-        copied = {step.path: step.data for step in _name_copies(store, history, plan)}
-        return read_group(overlaid(store, copied), key=key) if copied else history
-    puts = {step.path: step.data for step in plan.puts}
-    shown = overlaid(store, puts, without=[step.path for step in plan.moves])
+    plan = plan_repair_group(store, key)
+    files = {step.path: step.data for step in plan.steps if step.op in ("put", "replace")}
+    shown = overlaid(store, files, without=[s.path for s in plan.steps if s.op == "move"])
     return read_group(shown, key=key)
 
 
@@ -125,10 +113,11 @@ def is_passed_over(problem: Problem) -> bool:
 def _planned(store: Store, history: GroupHistory) -> _Mend:
     plan = _Mend()
     there = {entry.path: entry for entry in store.list_dir(GROUP, sizes=True).files}
-    told = False
     for problem in history.problems:
-        if problem.path not in there or problem.kind == "encrypted" or is_passed_over(problem):
-            plan.left += _left(history, problem)
+        if is_passed_over(problem):
+            continue
+        if problem.path not in there or problem.kind == "encrypted":
+            plan.left.append(_finding_on(history, problem))
             continue
         _refuse_fresh(store, there[problem.path])
         try:
@@ -136,14 +125,11 @@ def _planned(store: Store, history: GroupHistory) -> _Mend:
         except MissingObjectError:
             continue
         except TooLargeError:
-            plan.left += _left(history, problem)
+            plan.left.append(_finding_on(history, problem))
             continue
         plan.moves.append(_move(problem.path, data, f"a list of members: {problem.message}"))
         if problem.kind == "tile":
-            told = True
             _save(history, problem.path, data, plan)
-    if told:
-        plan.notes += _strays(store, history, plan)
     for item in group_metadata(store, history):
         if item.code == SEALED:
             plan.left.append(item)
@@ -238,17 +224,35 @@ def _name_copies(store: Store, history: GroupHistory, plan: _Mend) -> Iterator[S
             )
 
 
-def _left(history: GroupHistory, problem: Problem) -> Iterator[Finding]:
-    """Find problems that a repair does not mend, unless the engine opens the group over them."""
-    if not is_passed_over(problem):
-        code = {"name": "name-malformed", "encrypted": "tile-encrypted"}.get(problem.kind)
-        yield finding(history.group, code or "tile-corrupt", problem.path, problem.message, hint="")
+def list_findings(history: GroupHistory) -> Iterator[Finding]:
+    """Find lists of members that cannot be read, or that the engine cannot open together."""
+    for problem in history.problems:
+        yield _finding_on(history, problem)
+    if not history.problems:
+        try:
+            members_at(history, 0, MAX_TIMESTAMP)
+        except ChronotileError as error:
+            hint = "write the group's members again with one version of TileDB"
+            yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint=hint)
+
+
+def _finding_on(history: GroupHistory, problem: Problem) -> Finding:
+    message = f"a list of members: {problem.message}"
+    if problem.kind == "encrypted" and history.key is not None:
+        return wrong_key(history.group, problem.path, message)
+    if problem.kind == "encrypted":
+        return finding(history.group, SEALED, problem.path, message)
+    code = "name-malformed" if problem.kind == "name" else "tile-corrupt"
+    hint = "to take it out (TileDB cannot open the group over it): chronotile repair {array}"
+    if is_passed_over(problem):
+        hint = "nothing to run: TileDB passes over it"
+    return finding(history.group, code, problem.path, message, hint=hint)
 
 
 def _save(history: GroupHistory, path: str, data: bytes, plan: _Mend) -> None:
     """Put the members that can be read in a damaged list into a new one."""
     start = decode_start(readable_start(data), path)
-    plan.notes.append(_loss(path, data, start))
+    plan.notes.append(_loss(path, start))
     name = try_parse(path.rpartition("/")[2])
     if start is None or not start.entries or name is None:
         return
@@ -261,9 +265,7 @@ def _save(history: GroupHistory, path: str, data: bytes, plan: _Mend) -> None:
     plan.puts.append(put(f"{GROUP}/{new_name(name.t1, name.t2, 2)}", saved, reason))
 
 
-def _loss(path: str, data: bytes, start: ReadableStart | None) -> str:
-    if not data:
-        return f"{path} is empty: its session ended before it told anything"
+def _loss(path: str, start: ReadableStart | None) -> str:
     if start is not None:
         lost = start.stated - len(start.entries)
         kept = count_text(len(start.entries), "entry", "entries")
@@ -271,38 +273,14 @@ def _loss(path: str, data: bytes, start: ReadableStart | None) -> str:
             f"{path} was cut short: {kept} of {start.stated} can be read and stay, {lost} are lost"
         )
     return (
-        f"what only {path} told is lost: a member that it added is none any more, and one that it "
-        "removed comes back"
+        f"what only {path} told is lost: a member that it added is none any more (chronotile check "
+        "finds it in the folder), and one that it removed comes back"
     )
-
-
-def _strays(store: Store, history: GroupHistory, plan: _Mend) -> Iterator[str]:
-    """Find folders in the group that no list names, as the damaged one may have done."""
-    shown = overlaid(
-        store, {one.path: one.data for one in plan.puts}, without=[one.path for one in plan.moves]
-    )
-    left = read_group(shown, key=history.key)
-    details = [file.details for file in left.files if file.details is not None]
-    told = {entry.uri.strip("/").partition("/")[0] for entry in last_entries(details).values()}
-    told |= {entry.uri.rpartition("/")[2] for entry in last_entries(details).values()}
-    folders = [one for one in store.list_dir().folders if not one.startswith("__")]
-    strays = sorted(name for name in folders if name not in told)
-    if strays:
-        more = f" and {len(strays) - _SHOWN} more" if len(strays) > _SHOWN else ""
-        names = ", ".join(strays[:_SHOWN])
-        yield f"folders in the group that no list tells of, members perhaps: {names}{more}"
 
 
 def _wrong(store: Store, key: bytes | str | None) -> Iterator[Finding]:
     """Find out why the engine cannot open the group, or read its metadata."""
     history = read_group(store, key=key)
-    for problem in history.problems:
-        yield from _left(history, problem)
-    try:
-        members_at(history, 0, MAX_TIMESTAMP)
-    except BadFileError as error:
-        if not history.problems:
-            yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint="")
-    except ChronotileError as error:
-        yield finding(history.group, "tile-encrypted", GROUP, error.problem, hint="")
+    passed = {problem.path for problem in history.problems if is_passed_over(problem)}
+    yield from (item for item in list_findings(history) if item.path not in passed)
     yield from group_metadata(store, history)

@@ -63,11 +63,18 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.consolidate import CommitsPlan, plan_commits, wanted_order
 from chronotile.change.orphan_fragments import HOURS_24
-from chronotile.change.past_state import PastDelete, PastFragment, UnreachableError, refuse_newer
+from chronotile.change.past_state import (
+    PastDelete,
+    PastFragment,
+    UnreachableError,
+    refuse_newer,
+    refuse_old,
+)
 from chronotile.change.plan import Seen, Source, Stage, Step, put
 from chronotile.change.sound_array import write_version
 from chronotile.check.findings import RefusedError, count_text
@@ -215,7 +222,7 @@ class _Transition:
         again = tuple(
             Again(part, self._named(part, first + at, ends)) for at, part in enumerate(moved)
         )
-        _refuse_old(past, again)
+        refuse_old(past.history.array, (one.part for one in again))
         undone = self.undone if hidden else ()
         return Replay(first=first, last=ends, hidden=hidden, again=again, undone=undone)
 
@@ -248,7 +255,7 @@ class _Transition:
             else:
                 uri = f"{COMMITS}/{new_name(at, at, version_of(item.name))}.del"
                 records.append(DeleteAgain(uri, item.tile, f"{item.name.text} again"))
-        _refuse_old(past, again)
+        refuse_old(past.history.array, (one.part for one in again))
         return Replay(
             first=first,
             last=ends,
@@ -263,13 +270,6 @@ class _Transition:
         name = part.name
         by_cell = has_cell_times_by_name(name, dense=self.dense)
         return new_name(at, at if by_cell else ends, name.version)
-
-
-def _refuse_old(past: Past, again: tuple[Again, ...] | list[Again]) -> None:
-    for part in (one.part for one in again):
-        if not part.folder.startswith(f"{FRAGMENTS}/"):
-            problem = f"expected fragments from version 12 on, found {part.name.text}"
-            raise RefusedError(past.history.array, f"{problem}, which cannot be committed again")
 
 
 def wipe_tile(past: Past, key: bytes | None) -> bytes:
@@ -337,120 +337,125 @@ class Effect(NamedTuple):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Showing:
-    """The steps that make new fragments visible, and hide others, all at once."""
+    """The steps of a replay, which make new fragments visible, and hide others, all at once.
 
-    history: History = field(repr=False)
-    commits: CommitsPlan = field(default_factory=CommitsPlan)
-    """Step 0."""
-    copies: tuple[Step, ...] = ()
-    veil: tuple[Step, ...] = ()
-    """Step 2: a `.vac` that hides the new fragments, and their `.con`."""
-    switch: Step | None = None
-    """Step 3: a put, or the replacement of the `.vac` of the veil."""
-    others: tuple[Step, ...] = ()
-    """Step 4: schema and metadata."""
-    files: tuple[Step, ...] = ()
-    """Step 5."""
-    added: tuple[str, ...] = ()
-    """URIs of the commits that are new."""
-    last: int = 0
-    """The moment from which on all is to be seen."""
-    effect: Effect = field(default_factory=Effect)
-    """On fragments that others write meanwhile."""
+    Attributes:
+        copies: Step 1: the new fragments.
+        added: URIs of the commits that are new.
+        effect: On fragments that others write meanwhile.
+    """
 
-    def stages(self, *, wait: bool) -> tuple[Stage, ...]:
+    def __init__(
+        self,
+        store: Store,
+        history: History,
+        replay: Replay,
+        others: tuple[Step, ...],
+        wipe: bytes = b"",
+        written: tuple[Step, ...] = (),
+    ) -> None:
+        """Plan them.
+
+        `others` are files of the schema and of metadata, `wipe` the tile of the delete that matches
+        every row, `written` copies of new fragments, which were written aside.
+        """
+        self._history, self._others, self._last = history, others, replay.last
+        version = write_version(history)
+        refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
+        copies = tuple(copy_step(store, store, one.part.folder, one.name) for one in replay.again)
+        self.copies = (*copies, *written)
+        names = [step.path.rpartition("/")[2] for step in self.copies]
+        writes = [write_uri(name) for name in names]
+        deletes = {record.uri: record.tile or wipe for record in replay.deletes}
+        self.added = (*writes, *deletes)
+        # Of the order in the module's text, `_commits` is step 0, `_veil` 2, `_switch` 3, `_others`
+        # 4, and `_files` 5.
+        self._commits = plan_commits(history) if self.added else CommitsPlan()
+        con = con_step(history, self._commits, writes, deletes) if self.added else None
+        self._files = tuple(
+            put(record.uri, record.tile or wipe, record.words) for record in replay.deletes
+        )
+        hidden = [f"/{part.folder}" for part in replay.hidden]
+        vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
+        reason = f"hides {count_text(len(hidden), 'fragment')} from {replay.first} on"
+        self._veil: tuple[Step, ...] = ()
+        if replay.deletes or not hidden:
+            switch = con
+        elif con is None:
+            switch = put(vac, encode_lines(hidden), reason)
+        else:
+            new = encode_lines(f"/{FRAGMENTS}/{name}" for name in names)
+            self._veil = (put(vac, new, "hides the new fragments until all is there"), con)
+            data = encode_exchanged(hidden, new)
+            switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data, old=new)
+        self._switch = switch
+        effect = Effect(tuple(part.name for part in replay.hidden))
+        self.effect = Effect(wiped=replay.first) if replay.deletes else effect
+
+    def stages(self, *, wait: bool, copies: tuple[Step, ...] | None = None) -> tuple[Stage, ...]:
         """Give the steps, in the order of the module's text.
 
-        `wait` waits for the moment, if it is just ahead.
+        `wait` waits for the moment, if it is just ahead; `copies` take the place of those planned.
         """
-        if self.switch is None and not self.others:
+        copies = self.copies if copies is None else copies
+        if self._switch is None and not self._others:
             return ()
         # The names in `__commits` at three points of the order; `commits` are put before all.
-        before_veil = _in_commits(self.commits.steps).union(self.history.listing.commits)
-        before_switch = before_veil | _in_commits(self.veil)
-        new = "every window sees the new state, or what it saw before"
-        shows = {step.path: step.source.sizes for step in self.copies if step.source is not None}
-        holds = Holds(self.history, before_switch, self.added, shows, self.effect)
-        switch = () if self.switch is None else (self.switch,)
-        at_the_end = before_switch | _in_commits((*switch, *self.files))
-        late = Late(
-            at_the_end,
-            commit_name(self.files[0].path).t1 if self.files else None,
-            tuple({step.path.partition("/")[0]: None for step in self.others}) if switch else (),
-            self.last,
-            wait,
-            _in_commits(self.veil),
-            holds,
+        before_veil = _in_commits(self._commits.steps).union(self._history.listing.commits)
+        before_switch = before_veil | _in_commits(self._veil)
+        same_before, same_then = (
+            partial(_refuse_other_commits, names) for names in (before_veil, before_switch)
         )
+        new = "every window sees the new state, or what it saw before"
+        shows = {step.path: step.source.sizes for step in copies if step.source is not None}
+        holds = Holds(self._history, before_switch, self.added, shows, self.effect)
+        switch = () if self._switch is None else (self._switch,)
         return (
-            *self.commits.stages(self.history),
-            Stage(name="copies", steps=self.copies),
-            Stage(name="veil", looks=(SameCommits(before_veil), holds), steps=self.veil),
+            *self._commits.stages(self._history),
+            Stage(name="copies", steps=copies),
+            Stage(name="veil", looks=(same_before, holds), steps=self._veil),
             Stage(
                 name="switch",
                 seen=new,
-                looks=(SameCommits(before_switch),) if self.veil else (),
+                looks=(same_then,) if self._veil else (),
                 steps=switch,
             ),
-            Stage(name="confirm", seen=new, looks=(replace(holds, taken_back=self.switch),)),
-            Stage(name="schema and metadata", seen=new, steps=self.others),
-            Stage(name="files of deletes", seen=new, steps=self.files),
-            Stage(name="late commits", seen=new, looks=(late,)),
+            Stage(name="confirm", seen=new, looks=(replace(holds, taken_back=self._switch),)),
+            Stage(name="schema and metadata", seen=new, steps=self._others),
+            Stage(name="files of deletes", seen=new, steps=self._files),
+            Stage(name="late commits", seen=new, looks=(partial(self._look_late, wait, holds),)),
         )
 
+    def _look_late(self, wait: bool, holds: Holds, store: Store) -> Seen:
+        """Wait for the moment of the change, and look what came while the array was changed.
 
-def plan_steps(
-    store: Store,
-    history: History,
-    replay: Replay,
-    others: tuple[Step, ...],
-    wipe: bytes = b"",
-    written: tuple[Step, ...] = (),
-) -> Showing:
-    """Plan the steps of a replay.
-
-    `others` are files of the schema and of metadata, `wipe` the tile of the delete that matches
-    every row, `written` copies of new fragments, which were written aside.
-    """
-    version = write_version(history)
-    refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
-    copies = tuple(copy_step(store, store, one.part.folder, one.name) for one in replay.again)
-    copies += written
-    names = [step.path.rpartition("/")[2] for step in copies]
-    writes = [write_uri(name) for name in names]
-    deletes = {record.uri: record.tile or wipe for record in replay.deletes}
-    added = (*writes, *deletes)
-    commits = plan_commits(history) if added else CommitsPlan()
-    con = con_step(history, commits, writes, deletes) if added else None
-    files = tuple(put(record.uri, record.tile or wipe, record.words) for record in replay.deletes)
-    hidden = [_line(part.folder) for part in replay.hidden]
-    vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
-    reason = f"hides {count_text(len(hidden), 'fragment')} from {replay.first} on"
-    veil: tuple[Step, ...] = ()
-    if replay.deletes or not hidden:
-        switch = con
-    elif con is None:
-        switch = put(vac, encode_lines(hidden), reason)
-    else:
-        new = encode_lines(_line(f"{FRAGMENTS}/{name}") for name in names)
-        veil = (put(vac, new, "hides the new fragments until all is there"), con)
-        data = encode_exchanged(hidden, new)
-        switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data, old=new)
-    effect = Effect(tuple(part.name for part in replay.hidden))
-    return Showing(
-        history=history,
-        commits=commits,
-        copies=copies,
-        veil=veil,
-        others=others,
-        switch=switch,
-        files=files,
-        added=added,
-        last=replay.last,
-        effect=Effect(wiped=replay.first) if replay.deletes else effect,
-    )
+        Raises:
+            ChangedError: A vacuum has removed what is shown, or brings back what is hidden.
+        """
+        is_ahead = now_ms() <= self._last
+        if wait:
+            wait_until(self._last)
+        listed = set(store.list_names(COMMITS).files)
+        # A vacuum removes the `.vac` with what it lists now, or listed before the switch.
+        if not _in_commits(self._veil) <= listed and (problem := holds.problem(store)) is not None:
+            raise ChangedError(store.uri, f"{problem}; the rows are as before")
+        notes = []
+        if self._switch is not None and self._others and not is_ahead:
+            folders = dict.fromkeys(step.path.partition("/")[0] for step in self._others)
+            what = " and ".join(_CONTENT.get(folder, folder) for folder in folders)
+            words = "for a moment readers saw the restored rows with the"
+            notes.append(f"{words} {what} that the array had until then")
+        switch = () if self._switch is None else (self._switch,)
+        wiped = commit_name(self._files[0].path).t1 if self._files else None
+        for file in sorted(listed - holds.known - _in_commits((*switch, *self._files))):
+            name = try_parse(file.rpartition(".")[0])
+            if wiped is not None and name is not None and name.t2 <= wiped:
+                gone = f"it is of {name.t2}, and out of sight from {wiped} on"
+                notes.append(f"{file} came meanwhile: {gone}; undo and repeat to bring it back")
+            elif not file.endswith(".ign"):
+                notes.append(f"{file} came meanwhile: it counts as a later write")
+        return Seen(notes=tuple(notes))
 
 
 def con_step(
@@ -468,28 +473,18 @@ def con_step(
     return put(f"{COMMITS}/{name}.con", data, f"commits {', '.join(what)} in one step")
 
 
-def _line(folder: str) -> str:
-    return f"/{folder}"
+def _refuse_other_commits(known: frozenset[str], store: Store) -> None:
+    """Look whether the commits are as they were read: the plan is right for them only.
 
-
-@dataclass(frozen=True, slots=True)
-class SameCommits:
-    """Look whether the commits are as they were read: the plan is right for them only."""
-
-    known: frozenset[str] = field(repr=False)
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: Somebody else committed something.
-        """
-        # An `.ign` that this change had to put says only what the commits say.
-        fresh = set(store.list_names(COMMITS).files) ^ self.known
-        fresh = {name for name in fresh if not name.endswith(".ign")}
-        if fresh:
-            problem = f"expected the commits as they were read, found {min(fresh)} changed"
-            raise ChangedError(store.uri, f"{problem}; try again")
+    Raises:
+        ChangedError: Somebody else committed something.
+    """
+    # An `.ign` that this change had to put says only what the commits say.
+    fresh = set(store.list_names(COMMITS).files) ^ known
+    fresh = {name for name in fresh if not name.endswith(".ign")}
+    if fresh:
+        problem = f"expected the commits as they were read, found {min(fresh)} changed"
+        raise ChangedError(store.uri, f"{problem}; try again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,48 +552,6 @@ def _take_back(store: Store, switch: Step) -> None:
             store.exchange(switch.path, switch.data, encode_exchanged(lines, switch.data))
     else:
         store.remove([switch.path])
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """Wait for the moment of a change, and look what came while the array was changed."""
-
-    known: frozenset[str] = field(repr=False)
-    wiped: int | None
-    """The moment of a delete of everything, if there is one."""
-    others: tuple[str, ...]
-    """Folders of files that followed the switch."""
-    moment: int
-    wait: bool
-    veil: frozenset[str]
-    holds: Holds
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give notes.
-
-        Raises:
-            ChangedError: A vacuum has removed what is shown, or brings back what is hidden.
-        """
-        is_ahead = now_ms() <= self.moment
-        if self.wait:
-            wait_until(self.moment)
-        listed = set(store.list_names(COMMITS).files)
-        # A vacuum removes the `.vac` with what it lists now, or listed before the switch.
-        if not self.veil <= listed and (problem := self.holds.problem(store)) is not None:
-            raise ChangedError(store.uri, f"{problem}; the rows are as before")
-        notes = []
-        if self.others and not is_ahead:
-            what = " and ".join(_CONTENT.get(folder, folder) for folder in self.others)
-            words = "for a moment readers saw the restored rows with the"
-            notes.append(f"{words} {what} that the array had until then")
-        for file in sorted(listed - self.known):
-            name = try_parse(file.rpartition(".")[0])
-            if self.wiped is not None and name is not None and name.t2 <= self.wiped:
-                gone = f"it is of {name.t2}, and out of sight from {self.wiped} on"
-                notes.append(f"{file} came meanwhile: {gone}; undo and repeat to bring it back")
-            elif not file.endswith(".ign"):
-                notes.append(f"{file} came meanwhile: it counts as a later write")
-        return Seen(notes=tuple(notes))
 
 
 def _in_commits(steps: Iterable[Step]) -> frozenset[str]:

@@ -22,7 +22,6 @@ from chronotile.change.replay import (
     Showing,
     look_under_way,
     plan_replay,
-    plan_steps,
     wipe_tile,
 )
 from chronotile.change.sound_array import array_version, sealing_key, sound_history, write_version
@@ -146,25 +145,23 @@ class VisibleChange:
     ) -> Plan:
         """Plan the change."""
         wipe = wipe_tile(self.past, self.key) if self.replay.deletes else b""
-        showing = plan_steps(self.store, self.history, self.replay, others, wipe)
+        showing = Showing(self.store, self.history, self.replay, others, wipe)
         under_way = look_under_way(self.store, self.rules, showing.effect)
         # Who names a moment need not wait for it: of a group, all members must be done before.
         stages = showing.stages(wait=self.at is None)
         done = f"nothing has changed since: {words}" if command == "restore" else words
         notes = (*(self._notes(showing, words) if stages else [done]), *more)
         notes = (*notes, *under_way) if stages else notes
+        hidden = tuple(part.name.text for part in self.replay.hidden)
         return Plan(
             command=command,
             array=self.store.uri,
             stages=stages,
             notes=notes,
             added=showing.added,
-            hidden=() if self.replay.deletes else self._hidden(),
+            hidden=() if self.replay.deletes else hidden,
             rows=self._rows() if stages and command == "restore" else {},
         )
-
-    def _hidden(self) -> tuple[str, ...]:
-        return tuple(part.name.text for part in self.replay.hidden)
 
     def _out_and_back(self) -> tuple[list[PastFragment], list[PastFragment]]:
         """List the fragments that go out of sight, and those that come back."""
@@ -189,12 +186,8 @@ class VisibleChange:
                 "and comes later, never shows"
             )
         gone, back = self._out_and_back()
-        more = len(replay.hidden) - len(gone)
-        if gone or more:
-            again = f"{more:,} more" if gone else count_text(more, "fragment")
-            again += f", which {'comes' if more == 1 else 'come'} again under a new name"
-            parts = [*([_measured(gone)] if gone else []), *([again] if more else [])]
-            yield f"hides {' and '.join(parts)}"
+        if gone:
+            yield f"hides {_measured(gone)}"
         if back:
             yield f"shows again {_measured(back)}"
         for name in replay.undone:
@@ -208,20 +201,14 @@ class VisibleChange:
         if replay.first > now_ms() and (replay.deletes or replay.again):
             yield f"what others write until {replay.first} may be hidden then"
         if replay.hidden and not replay.deletes:
-            yield vacuum_note(len(replay.hidden))
+            yield VACUUM_NOTE
 
 
-def vacuum_note(hidden: int) -> str:
-    """Say what a vacuum would do to the fragments that a change hides.
-
-    >>> vacuum_note(1).partition(":")[0]
-    "do not run TileDB's own vacuum"
-    """
-    fragments, them = ("fragments", "them") if hidden != 1 else ("fragment", "it")
-    return (
-        f"do not run TileDB's own vacuum: it removes the hidden {fragments}, and then neither undo "
-        f"nor a read of an earlier time finds {them}; chronotile's vacuum keeps {them}"
-    )
+VACUUM_NOTE = (
+    "do not run TileDB's own vacuum: it removes the hidden fragments, and then neither undo nor a "
+    "read of an earlier time finds them; chronotile's vacuum keeps them"
+)
+"""What a change that hides fragments says."""
 
 
 def _measured(parts: list[PastFragment]) -> str:

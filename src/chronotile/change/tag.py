@@ -7,6 +7,7 @@ group. Every TileDB program can read the tag. The engine's own vacuum does not k
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from chronotile.change.merged_files import group_metadata
@@ -22,18 +23,16 @@ from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP, Name, new_name, time_order, try_parse
 from chronotile.format.tag_entries import check_name, group_tag_item, tag_item
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.history.read_history import read_history
+from chronotile.history.group_reading import GroupHistory, read_group
+from chronotile.history.read_history import History, read_history
 from chronotile.visibility.rules import Rules, visible_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chronotile.change.plan import Step
     from chronotile.format.array_metadata import MetadataItem
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
-    from chronotile.history.group_reading import GroupHistory
-    from chronotile.history.read_history import History
     from chronotile.storage.store import Store
 
 
@@ -50,8 +49,7 @@ def plan_tag(
         return Plan(command="tag", array=store.uri, notes=("it is there",))
     refuse_taken(store.uri, name, known, move=move)
     Past(store, Rules(history)).refuse_lost(moment)
-    step = array_step(store, history, tag_item(name, moment), tag_words(name, moment))
-    return plan_of(store, step)
+    return plan_tag_file(store, history, name, moment)
 
 
 def plan_untag(store: Store, key: bytes | None, *, name: str) -> Plan:
@@ -64,31 +62,57 @@ def plan_untag(store: Store, key: bytes | None, *, name: str) -> Plan:
         hint = f"; chronotile tag list {shell_word(store.uri)} lists all"
         hint = "; it is one of a group: name the group" if of_group else hint
         raise RefusedError(store.uri, f"expected the name of a tag, found {name!r:.120}{hint}")
-    step = array_step(store, history, tag_item(name, None), tag_words(name, None))
-    return plan_of(store, step, "untag")
+    return replace(plan_tag_file(store, history, name, None), command="untag")
 
 
 def plan_mark(
-    store: Store, key: bytes | None, *, name: str, moment: int, there: bool = True
+    store: Store, key: bytes | None, *, name: str, moment: int, there: bool, is_group: bool
 ) -> Plan:
-    """Plan to mark an array with the tag of a group that it is a member of, or to unmark it.
+    """Plan to mark a member of a group with the group's tag, or to unmark it.
 
     Raises:
-        RefusedError: The moment cannot be read whole any more.
+        RefusedError: An array cannot be read whole at the moment any more.
     """
-    history = read_history(store, key=key)
-    if there == ((name, moment) in tags_of(store, history).of_groups):
+    history: History | GroupHistory
+    if is_group:
+        history = read_group(store, key=key)
+        tags = tags_of_group(store, history)
+    else:
+        history = read_history(store, key=key)
+        tags = tags_of(store, history)
+    if there == ((name, moment) in tags.of_groups):
         return Plan(command="tag", array=store.uri)
-    if there:
+    if there and isinstance(history, History):
         Past(store, Rules(history)).refuse_lost(moment)
+    told = f"{moment} ({time_text(moment)}){'' if there else ', taken away'}"
     item = group_tag_item(name, moment, there=there)
-    return plan_of(store, array_step(store, history, item, mark_words(name, moment, there=there)))
+    return _plan_file(store, history, item, f"the group's tag {name}: {told}")
 
 
-def plan_of(store: Store, step: Step, command: str = "tag") -> Plan:
-    """Plan the put of one file of metadata."""
+def plan_tag_file(
+    store: Store, history: History | GroupHistory, name: str, moment: int | None
+) -> Plan:
+    """Plan the file of metadata that gives a moment a name; None takes the tag away."""
+    told = "taken away" if moment is None else f"{moment} ({time_text(moment)})"
+    return _plan_file(store, history, tag_item(name, moment), f"the tag {name}: {told}")
+
+
+def _plan_file(
+    store: Store, history: History | GroupHistory, item: MetadataItem, words: str
+) -> Plan:
+    """Plan the file of metadata that sets a key, or removes it, later than all others."""
+    if isinstance(history, History):
+        others: Iterable[Name] = visible_metadata(history, 0, MAX_TIMESTAMP)
+        version, key = array_version(history), sealing_key(store, history)
+    else:
+        others = _metadata_of_group(store, history)
+        version = group_metadata(store, history).version
+        key = history.key if any(file.encrypted for file in history.files) else None
+    data = tiles.encode(encode_items([item]), version=version, key=key)
+    now = max(now_ms(), max((one.t1 for one in others), default=0) + 1)
+    step = put(f"{META}/{new_name(now, now, None)}", data, words)
     stage = Stage(name="metadata", seen="the tag is changed", steps=(step,))
-    return Plan(command=command, array=store.uri, stages=(stage,))
+    return Plan(command="tag", array=store.uri, stages=(stage,))
 
 
 def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> None:
@@ -98,34 +122,7 @@ def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> Non
         raise RefusedError(where, f"{problem}; to let it name another moment, add --move")
 
 
-def tag_words(name: str, moment: int | None) -> str:
-    """Say how a tag changes."""
-    told = "taken away" if moment is None else f"{moment} ({time_text(moment)})"
-    return f"the tag {name}: {told}"
-
-
-def mark_words(name: str, moment: int, *, there: bool) -> str:
-    """Say how the mark of a group's tag changes."""
-    told = f"{moment} ({time_text(moment)})"
-    return f"the group's tag {name}: {told}{'' if there else ', taken away'}"
-
-
-def array_step(store: Store, history: History, item: MetadataItem, words: str) -> Step:
-    """Make the file of metadata that sets a key of an array, or removes it."""
-    others = visible_metadata(history, 0, MAX_TIMESTAMP)
-    return metadata_step(item, others, array_version(history), sealing_key(store, history), words)
-
-
-def metadata_step(
-    item: MetadataItem, others: Iterable[Name], version: int, key: bytes | None, words: str
-) -> Step:
-    """Make the file of metadata that sets a key, or removes it, later than all others."""
-    data = tiles.encode(encode_items([item]), version=version, key=key)
-    now = max(now_ms(), max((one.t1 for one in others), default=0) + 1)
-    return put(f"{META}/{new_name(now, now, None)}", data, words)
-
-
-def metadata_of_group(store: Store, history: GroupHistory) -> list[Name]:
+def _metadata_of_group(store: Store, history: GroupHistory) -> list[Name]:
     """List the files of metadata that an open of a group reads, in the order that counts."""
     hidden = {one for vacuum in group_metadata(store, history).vacuums for one in vacuum.targets}
     named = (name for text in history.meta if (name := try_parse(text)) is not None)
@@ -139,5 +136,5 @@ def tags_of_group(store: Store, history: GroupHistory) -> Tags:
         ChangedError: Metadata is gone since the group was listed.
         StorageError: The storage failed.
     """
-    names = metadata_of_group(store, history) if history.meta else []
+    names = _metadata_of_group(store, history) if history.meta else []
     return tags_in(store, names, history.key, is_sealed=history.is_sealed)

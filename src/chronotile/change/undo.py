@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +29,6 @@ from chronotile.conditions.tree import fields
 from chronotile.errors import (
     BadTimeError,
     ChangedError,
-    ChronotileError,
     WrongCallError,
     shell_word,
 )
@@ -82,29 +81,11 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
     known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
     target = _chosen(store, known, operation)
-    record = _older(store, known) if target is None else standing_record(store, known, target)
-    if _why_final(record) and operation is None:
-        _refuse_below_final(store, key, known, record)
-    refuse_final(store, record)
-    if target is not None:
-        refuse_built_on(store, known, target, record)
+    record = standing_record(store, known, target)
+    others = _changes(known, "done") if operation is None else []
+    refuse_final(store, record, [one for one in others if one.command not in operations.UPKEEP])
+    refuse_built_on(store, known, target, record)
     return refuse_nothing(plan_inverse(store, key, record))
-
-
-def _refuse_below_final(
-    store: Store, key: bytes | None, known: Sequence[Operation], record: ChangeRecord
-) -> None:
-    """Refuse a final change, naming the last change before it that can be taken back, if any."""
-    for one in known:
-        if one.state == "done" and one.command not in ("undo", *operations.COPIES):
-            with suppress(ChronotileError):
-                plan_undo(store, key, operation=one.id)
-                again = f"chronotile undo {shell_word(store.uri)} {one.id}"
-                hint = f"the {one.command} before it can be undone: {again}"
-                break
-    else:
-        return
-    raise RefusedError(store.uri, f"{_EXPECTED}, {_why_final(record)}; {hint}")
 
 
 def refuse_nothing(plan: Plan) -> Plan:
@@ -123,33 +104,8 @@ def _is_ours(store: Store, operation: Operation) -> bool:
     return False
 
 
-def _older(store: Store, known: Sequence[Operation]) -> ChangeRecord:
-    """Find the last report that an earlier version left."""
-    from chronotile.change.older_records import last_record
-
-    undos = (one for one in known if one.command == "undo")
-    undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
-    found = last_record(store, undone)
-    if found is None:
-        raise RefusedError(store.uri, _redo(store, known) or NOTHING)
-    return found
-
-
-def _redo(store: Store, known: Sequence[Operation]) -> str | None:
-    """Say that the last change is undone, and how to redo it; None if nothing can be redone."""
-    changes = {one.id: one for one in known if one.command != "undo"}
-    for undo in known:
-        if undo.command == "undo" and undo.state == "done":
-            change = changes.get(str(operations.read_operation(store, undo).get("undoes")))
-            if change is not None and change.state == "undone":
-                fact = f"nothing to undo: the last change ({change.command} {change.id}) is undone"
-                again = f"chronotile undo {shell_word(store.uri)} {undo.id}"
-                return f"{fact} already; to redo it: {again}"
-    return None
-
-
-def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation | None:
-    """Choose the operation that is to be taken back; None if there is none that stands."""
+def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation:
+    """Choose the operation that is to be taken back."""
     if wanted is not None:
         fitting = [one for one in known if one.id.startswith(wanted.lower())]
         if len(fitting) != 1:
@@ -158,19 +114,30 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
             hint = f"to list all: chronotile operations {shell_word(store.uri)}"
             raise WrongCallError(store.uri, f"{problem}; {hint}")
         if fitting[0].state == "undone":
-            raise RefusedError(store.uri, f"{wanted} is undone already{_again(store, fitting[0])}")
+            again = _redo(store, known, fitting)
+            raise RefusedError(store.uri, f"{wanted} is undone already{again}")
         return fitting[0]
-    for one in known:
-        if one.state in ("done", "final") and one.command not in ("undo", *operations.COPIES):
-            return one
-    return None
+    if standing := _changes(known, "done", "final"):
+        return standing[0]
+    undone = _changes(known, "undone")[:1]
+    last = "".join(f": the last change ({one.command} {one.id}) is undone" for one in undone)
+    again = _redo(store, known, undone)
+    raise RefusedError(store.uri, f"nothing to undo{last} already{again}" if again else NOTHING)
 
 
-def _again(store: Store, undone: Operation) -> str:
+def _changes(known: Sequence[Operation], *states: str) -> list[Operation]:
+    """List the changes of some states, the newest first, without undos and copies."""
+    others = ("undo", *operations.COPIES)
+    return [one for one in known if one.state in states and one.command not in others]
+
+
+def _redo(store: Store, known: Sequence[Operation], undone: Sequence[Operation]) -> str:
     """Say how to redo a change that is undone; nothing if no undo of it stands."""
-    undos = (one for one in operations.list_operations(store) if one.command == "undo")
-    for one in (undo for undo in undos if undo.state == "done"):
-        if operations.read_operation(store, one).get("undoes") == undone.id:
+    ids = [one.id for one in undone]
+    for one in known:
+        if (one.command, one.state) != ("undo", "done"):
+            continue
+        if operations.read_operation(store, one).get("undoes") in ids:
             return f"; to redo it: chronotile undo {shell_word(store.uri)} {one.id}"
     return ""
 
@@ -241,22 +208,24 @@ def read_record(store: Store, operation: Operation) -> ChangeRecord:
     return ChangeRecord(operation.id, document, store, operation.quarantine)
 
 
-def refuse_final(store: Store, record: ChangeRecord) -> None:
-    """Refuse a change that removed files."""
+def refuse_final(store: Store, record: ChangeRecord, others: Sequence[Operation] = ()) -> None:
+    """Refuse a change that removed files; name the last of others, which may be taken back."""
     if record.command == "erase" and record.removes:
         raise RefusedError(
             store.uri, "nothing was changed: an erase is final; the erased rows are gone for good"
         )
-    if why := _why_final(record):
-        raise refusal(store, why)
-
-
-def _why_final(record: ChangeRecord) -> str:
-    """Say why nobody can take a change back; nothing if somebody can."""
+    problem = f"found {record.command!r:.40}, which"
     if record.removes:
-        return f"found {record.command!r:.40}, which removed files: {FINAL}"
-    is_final = record.document.get("state") == "final"
-    return f"found {record.command!r:.40}, which is final" if is_final else ""
+        problem = f"{problem} removed files: {FINAL}"
+    elif record.document.get("state") == "final":
+        problem = f"{problem} is final"
+    else:
+        return
+    if not others:
+        raise refusal(store, problem)
+    before = f"chronotile undo {shell_word(store.uri)} {others[0].id}"
+    hint = f"the {others[0].command} before it may still be undone: {before}"
+    raise RefusedError(store.uri, f"{_EXPECTED}, {problem}; {hint}")
 
 
 def refuse_built_on(
@@ -329,25 +298,41 @@ def plan_inverse(
         keep, schemas = _schemas_in_use(store, history, record, begun)
         inverse = _Inverse(store, record, begun, keep)
         steps = inverse.steps()
-        if _lost(store, history, record, inverse):
+        before, after = _effective(history), _after(store, history, inverse)
+        if before - after - record.added:
             inverse = _Inverse(store, record, begun, keep | _cons_of_others(record, inverse))
             steps = inverse.steps()
-        after = _after(store, history, inverse)
+            after = _after(store, history, inverse)
         _Judge(store, history, record, inverse).judge(after)
-        back = after - _effective(history)
+        back = after - before
         # First: a run that was broken off finds out by the schemas that go which ones come back.
         steps = (*schemas, *steps)
     back_first = {step.path for step in steps if step.op == "put"}
     exchanged = [one for one in steps if one.op == "replace" and one.path not in back_first]
     shown = tuple(step for step in exchanged if step.path.endswith(".vac"))
     rest = tuple(step for step in steps if step not in shown)
-    looks = (_StillThere(key, record, inverse, shown),) if shown else ()
+
+    def look(now: Store) -> None:
+        """Look whether what shows again is there; if a vacuum removed it, hide it again.
+
+        Raises:
+            RefusedError: A vacuum removed it; the change stands.
+        """
+        try:
+            _Judge(now, read_history(now, key=key), record, inverse).refuse_vacuumed()
+        except RefusedError:
+            for step in shown:
+                lines = decode_vac(step.old, step.path)
+                with suppress(ChangedError):  # Gone: then nothing hides what the change showed.
+                    now.exchange(step.path, step.data, encode_exchanged(lines, step.data))
+            raise
+
     stages = (
         Stage(name="show again", seen="the array is as it was before the change", steps=shown),
         Stage(
             name="take back",
             seen="the change is there in part",
-            looks=looks,
+            looks=(look,) if shown else (),
             steps=rest,
             folders=_empty_folders(store, inverse),
         ),
@@ -772,41 +757,10 @@ class _Judge:
             raise self._refused(f"found {left[0]} in another file too: it was consolidated since")
 
 
-@dataclass(frozen=True, slots=True)
-class _StillThere:
-    """Look whether what shows again is still there; if a vacuum removed it, hide it again."""
-
-    key: bytes | None = field(repr=False)
-    record: ChangeRecord
-    inverse: _Inverse
-    shown: tuple[Step, ...]
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            RefusedError: A vacuum removed it; the change stands.
-        """
-        history = read_history(store, key=self.key)
-        try:
-            _Judge(store, history, self.record, self.inverse).refuse_vacuumed()
-        except RefusedError:
-            for step in self.shown:
-                lines = decode_vac(step.old, step.path)
-                with suppress(ChangedError):  # Gone: then nothing hides what the change showed.
-                    store.exchange(step.path, step.data, encode_exchanged(lines, step.data))
-            raise
-
-
 def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:
     """Find the commits that are effective once a change is taken back."""
     shown = overlaid(store, inverse.back, without=inverse.puts)
     return _effective(read_history(shown, key=history.key))
-
-
-def _lost(store: Store, history: History, record: ChangeRecord, inverse: _Inverse) -> set[str]:
-    """Find the commits of others that would go with what a change put."""
-    return _effective(history) - _after(store, history, inverse) - record.added
 
 
 def _effective(history: History) -> set[str]:

@@ -19,23 +19,19 @@ began before it may still be under way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from chronotile.change.consolidate import RemovedMeanwhile, wanted_rows
-from chronotile.change.plan import Seen, Stage, Step, put
-from chronotile.change.sound_array import sound_history, write_version
-from chronotile.change.vacuum_metadata import FilesThere
+from chronotile.change.consolidate import CommitsPlan, plan_con, wanted_rows
+from chronotile.change.plan import Seen, Stage, Step
+from chronotile.change.sound_array import sound_history
+from chronotile.change.vacuum_metadata import refuse_other_bytes
 from chronotile.check.findings import count_text
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
-from chronotile.format.commit_files import later_name_at
 from chronotile.format.fragment_metadata import decode_metadata
 from chronotile.format.kinds import COMMITS, DEL, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
-from chronotile.history.con_files import encode_rows
 from chronotile.history.fragment_facts import named_fragments
 from chronotile.history.read_footers import FooterReader, StoredFooter
 from chronotile.visibility.view import tile_commits
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from chronotile.history.read_history import History
-    from chronotile.history.uri_columns import I64
     from chronotile.storage.store import Store
     from chronotile.visibility.rules import Rules
     from chronotile.visibility.view import Delete
@@ -162,101 +157,58 @@ def _least_time(store: Store, stored: StoredFooter, key: bytes | None) -> int:
     return 0
 
 
-class DeletePlan(NamedTuple):
-    """How unneeded deletes leave the array, in this order."""
+def plan_deletes(store: Store, history: History, unneeded: Unneeded) -> tuple[Stage, ...]:
+    """Plan the removal of deletes; change nothing.
 
-    new_con: tuple[Step, ...]
-    """The `.con` that holds all other commits, if some `.con` holds such a delete."""
-    rows: I64
-    """The rows of the table that it holds."""
-    cons: tuple[Step, ...]
-    """The `.con` files that hold such a delete."""
-    loose: tuple[Step, ...]
-
-    def steps(self) -> tuple[Step, ...]:
-        """All steps."""
-        return (*self.new_con, *self.cons, *self.loose)
-
-
-def plan_deletes(store: Store, history: History, unneeded: Unneeded) -> DeletePlan:
-    """Plan the removal of deletes; change nothing."""
+    A `.con` with all other commits takes the place of those that hold such a delete.
+    """
     table, gone = history.table, unneeded.reasons
     rows = table.find(list(gone)).tolist() if gone else []
+    loose = {table.uri(row) for row in rows if table.is_loose(row)}
     old = dict.fromkeys(table.path(row) for row in rows if not table.is_loose(row))
     sizes = {entry.path: entry.size for entry in store.list_dir(COMMITS, sizes=True).files}
-    kept = np.zeros(0, np.int64)
-    new_con: tuple[Step, ...] = ()
+    new = CommitsPlan()
     if old:
         wanted = wanted_rows(table, updates=False)
         kept = wanted[[table.uri(row) not in gone for row in wanted.tolist()]]
         if len(kept):
-            t1, t2 = int(table.uris.t1[kept].min()), int(table.uris.t2[kept].max())
-            cons = [source.path for source in table.sources if not source.loose]
-            name = later_name_at(t1, t2, cons, write_version(history))
             reason = f"all commits but {count_text(len(gone), 'delete')} that no fragment needs"
-            new_con = (put(f"{COMMITS}/{name}.con", encode_rows(table, kept), reason),)
-    return DeletePlan(
-        new_con=new_con,
-        rows=kept,
-        cons=tuple(_removal(path, sizes, "the new .con holds the rest of it") for path in old),
-        loose=tuple(
-            _removal(uri, sizes, gone[uri])
-            for uri in gone
-            if any(table.is_loose(row) for row in table.find([uri]).tolist())
-        ),
+            new = plan_con(history, kept, reason)
+    read = {s.path: bytes(s.data) for s in history.table.sources if s.path in old}
+    looks = (partial(_refuse_newcomers, unneeded), partial(refuse_other_bytes, read))
+    cons = tuple(_removal(path, sizes, "the new .con holds the rest of it") for path in old)
+    deletes = tuple(_removal(uri, sizes, gone[uri]) for uri in gone if uri in loose)
+    return (
+        *new.stages(history),
+        Stage(name="old .con", looks=looks, steps=cons),
+        Stage(name="deletes", steps=deletes),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UnneededDeletes:
-    """Look again which deletes no fragment needs, as the fragments are gone that were to go."""
+def take_deletes_out(
+    key: bytes | None, oldest_ms: int, planned: frozenset[str], store: Store
+) -> Seen:
+    """Look again which deletes no fragment needs, as the fragments are gone that were to go.
 
-    key: bytes | None = field(repr=False)
-    oldest_ms: int
-    planned: frozenset[str]
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; give the stages that take them out."""
-        history, rules = sound_history(store, self.key)
-        unneeded = unneeded_deletes(store, rules, self.oldest_ms)
-        plan = plan_deletes(store, history, unneeded)
-        read = {s.path: bytes(s.data) for s in history.table.sources if not s.loose}
-        going = {step.path: read[step.path] for step in plan.cons}
-        stages = (
-            Stage(name="new .con", steps=plan.new_con),
-            Stage(
-                name="writes that were removed meanwhile",
-                looks=(RemovedMeanwhile(history, plan.rows),) if plan.new_con else (),
-            ),
-            Stage(
-                name="old .con",
-                looks=(NoNewcomers(unneeded.seen, unneeded.last), FilesThere(going)),
-                steps=plan.cons,
-            ),
-            Stage(name="deletes", steps=plan.loose),
-        )
-        return Seen(leave=self.planned, stages=stages)
+    Give the stages that take them out, in place of the planned steps.
+    """
+    history, rules = sound_history(store, key)
+    unneeded = unneeded_deletes(store, rules, oldest_ms)
+    return Seen(leave=planned, stages=plan_deletes(store, history, unneeded))
 
 
-@dataclass(frozen=True, slots=True)
-class NoNewcomers:
-    """Look whether a fragment has come that is as old as a delete that is to go."""
+def _refuse_newcomers(unneeded: Unneeded, store: Store) -> None:
+    """Look whether a fragment has come that is as old as a delete that is to go.
 
-    known: frozenset[str] = field(repr=False)
-    last: int
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: One has.
-        """
-        for folder in ("", FRAGMENTS):
-            for text in store.list_names(folder).folders:
-                name = try_parse(text)
-                if name is not None and text not in self.known and name.t1 <= self.last:
-                    problem = f"expected no new fragment as old as a delete, found {text}"
-                    raise ChangedError(store.uri, f"{problem}; try again")
+    Raises:
+        ChangedError: One has.
+    """
+    for folder in ("", FRAGMENTS):
+        for text in store.list_names(folder).folders:
+            name = try_parse(text)
+            if name is not None and text not in unneeded.seen and name.t1 <= unneeded.last:
+                problem = f"expected no new fragment as old as a delete, found {text}"
+                raise ChangedError(store.uri, f"{problem}; try again")
 
 
 def _removal(path: str, sizes: dict[str, int | None], reason: str) -> Step:

@@ -24,22 +24,26 @@ The order, so that a stop at any point leaves every window as it was:
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
 from chronotile.change.consolidate import requests_of_opens
-from chronotile.change.kept_windows import Keep, doubtful, held_by_windows, kept_windows
+from chronotile.change.kept_windows import doubtful, held_by_windows, kept_windows
+from chronotile.change.merged_files import array_metadata
 from chronotile.change.operations import list_operations, read_operation
-from chronotile.change.orphan_fragments import RemoveOrphans, find_orphans
+from chronotile.change.orphan_fragments import find_orphans, remove_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.sound_array import array_version, sound_history
-from chronotile.change.unneeded_deletes import UnneededDeletes, plan_deletes, unneeded_deletes
-from chronotile.change.vacuum_metadata import plan_metadata_removal, plan_quarantine_removal
+from chronotile.change.unneeded_deletes import plan_deletes, take_deletes_out, unneeded_deletes
+from chronotile.change.vacuum_metadata import (
+    Removals,
+    plan_footer_removal,
+    plan_quarantine_removal,
+    plan_replaced_removal,
+)
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.tags import doubtful_tags, tags_of
@@ -58,14 +62,15 @@ from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import duration_ms, iso_time, now_ms
 from chronotile.history.con_files import Coverage, coverage
+from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
-    from chronotile.storage.store import Entry, Store
+    from chronotile.storage.store import Store
 
 Mode: TypeAlias = Literal["commits", "fragments", "fragment-meta", "array-meta", "all"]
 T = TypeVar("T")
@@ -89,7 +94,7 @@ def plan_vacuum(
     updates: bool = False,
     keep: Iterable[Moment] = (),
     keep_days: float | None = None,
-    group_tags: Mapping[str, int] | None = None,
+    group_tags: Mapping[str, int] = {},
 ) -> Plan:
     """Plan the removal of files that no window needs; see `Handle.vacuum`.
 
@@ -99,7 +104,7 @@ def plan_vacuum(
     oldest = now_ms() - age_ms(orphan_age)
     history, rules = sound_history(store, key)
     tags = tags_of(store, history)
-    windows = kept_windows(store, history, tags, Keep(tuple(keep), keep_days, group_tags or {}))
+    windows = kept_windows(store, history, tags, keep, keep_days, group_tags)
     removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
     if mode in ("fragments", "all"):
         removal = removable(history, rules, partial(inspect, store, history), windows)
@@ -108,22 +113,20 @@ def plan_vacuum(
     staying = (*(() if loose_deletes else (".del",)), *(() if updates else (".upd",)))
     retire = mode in ("commits", "all")
     commits = CommitRemoval(store, history, removal, staying=staying, retire=retire)
-    metadata = plan_metadata_removal(
-        store,
-        history,
-        commits.gone,
-        footers=mode in ("fragment-meta", "all"),
-        metadata=mode in ("array-meta", "all"),
-        kept=windows,
-    )
-    stages = [*commits.stages(), *metadata.stages()]
+    stages = [*commits.stages()]
+    if mode in ("fragment-meta", "all"):
+        stages += plan_footer_removal(store, history, commits.gone)
+    metadata = Removals()
+    if mode in ("array-meta", "all") and history.meta_vacuums:
+        metadata = plan_replaced_removal(store, [array_metadata(history)], windows)
+    stages += metadata.stages
     steps = tuple(step for stage in stages for step in stage.steps)
     requests = requests_of_opens(store, rules, steps)
     if orphans or whole_orphans:
         found, more = find_orphans(store, history, rules, oldest, whole=whole_orphans)
         notes += more
         # The look removes them, each after it has looked; the steps make the report and the record.
-        look = RemoveOrphans(key, found)
+        look = partial(remove_orphans, key, found)
         stages.append(
             Stage(
                 name="orphans",
@@ -135,11 +138,12 @@ def plan_vacuum(
     notes += metadata.notes
     blocking = _note_on_loose_deletes(commits.loose_removals, shell_word(store.uri))
     if deletes:
-        unneeded = unneeded_deletes(store, rules, oldest, without=[f.path for f in commits.folders])
+        unneeded = unneeded_deletes(store, rules, oldest, without=commits.folders)
         notes += unneeded.notes
         if unneeded.reasons:
-            planned = plan_deletes(store, history, unneeded).steps()
-            look_again = UnneededDeletes(key, oldest, frozenset(step.path for step in planned))
+            planned = tuple(s for one in plan_deletes(store, history, unneeded) for s in one.steps)
+            paths = frozenset(step.path for step in planned)
+            look_again = partial(take_deletes_out, key, oldest, paths)
             stages.append(Stage(name="deletes", looks=(look_again,), steps=planned))
     quarantine, lost = plan_quarantine_removal(store) if mode == "all" else ((), ())
     return Plan(
@@ -195,14 +199,6 @@ def _losses(removal: Removal) -> Iterable[str]:
         )
 
 
-class _FragmentFolder(NamedTuple):
-    """A fragment's folder and the files in it."""
-
-    path: str
-    files: tuple[Entry, ...]
-    reason: str
-
-
 class CommitRemoval:
     """The commit files and fragments that go: points 1 to 6 of the module's order.
 
@@ -223,12 +219,12 @@ class CommitRemoval:
         `staying` are extensions of loose commits that stay even if a `.con` holds them; `retire`
         removes commit files whose commits other files hold.
         """
-        self.history, table, sizes = history, history.table, _Sizes(store)
+        self._history, table, sizes = history, history.table, _Sizes(store)
         rows = table.find([one.commit_uri for one in removal.fragments])
         rows = rows[~table.implied[rows]]
         in_use = {table.uri(row) for row in rows.tolist()}
         own = {table.uri(row) for row in rows[table.loose[rows]].tolist()}
-        self.ignored_uris = tuple(
+        self._ignored = tuple(
             one.commit_uri
             for one in removal.fragments
             if one.commit_uri in in_use and one.commit_uri not in table.ignores
@@ -236,37 +232,39 @@ class CommitRemoval:
         self.ign_puts: tuple[Step, ...] = ()
         # An array without `__commits` has no `.con` that could bring a commit back.
         version = array_version(history)
-        if self.ignored_uris and version >= FIRST_WITH_COMMITS:
-            path = f"{COMMITS}/{later_name(self.ignored_uris, (), version)}.ign"
-            gone = count_text(len(self.ignored_uris), "fragment")
+        if self._ignored and version >= FIRST_WITH_COMMITS:
+            path = f"{COMMITS}/{later_name(self._ignored, (), version)}.ign"
+            gone = count_text(len(self._ignored), "fragment")
             reason = f"cancels the commits of {gone} removed here"
-            self.ign_puts = (put(path, encode_lines(self.ignored_uris), reason),)
-        self.coverage = coverage(table, ignoring=self.ignored_uris)
-        covered = tuple(_covered(self.coverage, own, staying)) if retire else ()
-        cons = self.coverage.superseded(sizes.times) if retire else {}
+            self.ign_puts = (put(path, encode_lines(self._ignored), reason),)
+        self._coverage = coverage(table, ignoring=self._ignored)
+        covered = tuple(_covered(self._coverage, own, staying)) if retire else ()
+        cons = self._coverage.superseded(sizes.times) if retire else {}
         known = history.listing.paths_of(".ign")
-        free = self.coverage.free_ignores(known, cons) if retire else ()
+        free = self._coverage.free_ignores(known, cons) if retire else ()
         self.commit_removals = tuple(
             sizes.removal(one.commit_uri, f"its fragment is listed in {one.because}")
             for one in removal.fragments
             if one.commit_uri in own
         )
-        self.folders = _folders(store, removal)
-        lines = {vacuum.path: vacuum.lines for vacuum in history.vacuums}
-        self.still_hidden = StillHidden(
-            {one.because: lines[one.because] for one in removal.fragments},
-            frozenset(removal.relied_on),
-            tuple(folder.path for folder in self.folders),
-        )
+        paths = [one.folder for one in removal.fragments]
+        listed = ahead(lambda path: store.list_prefix(path), paths, store.concurrency)
+        self.folders = dict(zip(paths, listed, strict=True))
+        """Folder of each fragment that goes -> its files."""
+        self._because = {one.folder: one.because for one in removal.fragments}
+        self._hidden_by = frozenset(one.because for one in removal.fragments)
+        """`.vac` files that list the fragments that go."""
+        self._held_by = frozenset(removal.relied_on)
+        """Folders of fragments that hold their cells."""
         self.vac_removals = tuple(
             sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
         )
         self.loose_removals = tuple(
             sizes.removal(uri, f"stands in {holder}") for uri, holder in covered
         )
-        self.relied_on = frozenset(
-            holder for holder in (*dict(covered).values(), *cons.values()) if holder is not None
-        )
+        holders = (*dict(covered).values(), *cons.values())
+        self._relied_on = frozenset(holder for holder in holders if holder is not None)
+        """`.con` files that hold what goes."""
         self.con_removals = tuple(
             sizes.removal(path, f"{holder} holds all of it" if holder else "none of it counts")
             for path, holder in cons.items()
@@ -276,64 +274,192 @@ class CommitRemoval:
     @property
     def gone(self) -> set[str]:
         """The names of the fragments that go."""
-        return {folder.path.rpartition("/")[2] for folder in self.folders}
+        return {folder.rpartition("/")[2] for folder in self.folders}
 
     def stages(self) -> Iterable[Stage]:
         """Give the steps, in the order of the module's text."""
-        hidden = (self.still_hidden,) if self.folders else ()
+        hidden = (self._still_hidden,) if self.folders else ()
         yield Stage(name="ignore", looks=hidden, steps=self.ign_puts)
         yield Stage(name="commits of fragments", steps=self.commit_removals)
         old: list[Step] = []
         files: list[Step] = []
-        for folder in self.folders:
-            for entry in folder.files:
-                step = Step(op="remove", path=entry.path, size=entry.size, reason=folder.reason)
+        for folder, entries in self.folders.items():
+            reason = f"listed in {self._because[folder]}"
+            for entry in entries:
+                step = Step(op="remove", path=entry.path, size=entry.size, reason=reason)
                 # An old fragment is committed by its metadata file: that goes first.
-                is_commit = entry.path == f"{folder.path}/{METADATA}"
-                is_old = not folder.path.startswith(f"{FRAGMENTS}/")
+                is_commit = entry.path == f"{folder}/{METADATA}"
+                is_old = not folder.startswith(f"{FRAGMENTS}/")
                 (old if is_commit and is_old else files).append(step)
         yield Stage(name="commits of old fragments", steps=tuple(old))
         yield Stage(
             name="fragments",
             steps=tuple(files),
-            folders=tuple(folder.path for folder in self.folders),
+            folders=tuple(self.folders),
         )
-        lines = {vacuum.path: vacuum.lines for vacuum in self.history.vacuums}
-        listed = {step.path: lines[step.path] for step in self.vac_removals}
-        unchanged = Unchanged(listed, lambda data, path: decode_vac(data, path))
+        unchanged = partial(self._same, [step.path for step in self.vac_removals])
         yield Stage(name=".vac", looks=(unchanged,), steps=self.vac_removals)
-        read = {s.path: s.data for s in self.history.table.sources if not s.loose}
-        relied_on = {path: read[path] for path in self.relied_on}
         if self.loose_removals or self.con_removals:
-            reliable = Unchanged(relied_on, missing=False)
+            reliable = partial(self._same, self._relied_on, may_be_gone=False)
             yield Stage(name="loose commits", looks=(reliable,), steps=self.loose_removals)
-            going = {step.path: read[step.path] for step in self.con_removals}
-            known = frozenset(
-                (*self.history.listing.paths_of(".ign"), *(s.path for s in self.ign_puts))
-            )
-            looks = (NoNewIgnore(known, frozenset(going)), Unchanged(going))
+            going = partial(self._same, [step.path for step in self.con_removals])
+            looks = (self._leave_cons, going)
             yield Stage(name=".con", looks=looks, steps=self.con_removals)
-            back = BringBack(self.history, self.coverage, frozenset(self.ignored_uris), relied_on)
-            yield Stage(name="confirm", looks=(back,))
-        free = (*self._passing(), *self.ign_removals)
-        candidates = tuple(s.path for s in (*self.ign_puts, *self.ign_removals))
-        if candidates:
-            planned, ignored = frozenset(s.path for s in free), frozenset(self.ignored_uris)
-            look = FreeIgnores(self.coverage, candidates, planned, self.ign_puts, ignored)
+            yield Stage(name="confirm", looks=(self._bring_back,))
+        if self.ign_puts or self.ign_removals:
+            free = (*self._passing(), *self.ign_removals)
+            look = partial(self._free_ignores, frozenset(step.path for step in free))
             yield Stage(name=".ign", looks=(look,), steps=free)
 
     def _passing(self) -> tuple[Step, ...]:
         """Remove the new `.ign` again, if it is needed only while the vacuum runs."""
         gone = {step.path for step in self.con_removals}
-        for source in self.coverage.table.sources:
+        for source in self._coverage.table.sources:
             if source.loose or source.path in gone:
                 continue
-            if not (self.coverage.uris(source.path) or frozenset()).isdisjoint(self.ignored_uris):
+            if not (self._coverage.uris(source.path) or frozenset()).isdisjoint(self._ignored):
                 return ()
         return tuple(
             Step(op="remove", path=step.path, size=step.size, reason="names no write of a .con")
             for step in self.ign_puts
         )
+
+    def _changed(self, store: Store, paths: Iterable[str]) -> Iterator[tuple[str, bool]]:
+        """Read files again: those that are not as they were read, and whether they are gone."""
+        known: dict[str, object] = {one.path: one.lines for one in self._history.vacuums}
+        known |= {one.path: one.data for one in self._history.table.sources if not one.loose}
+        for path, data in store.read_many(sorted(paths)):
+            if isinstance(data, ChronotileError):
+                if not isinstance(data, MissingObjectError):
+                    raise data
+                yield path, True
+                continue
+            now = decode_vac(data, path) if path.endswith(".vac") else memoryview(data)
+            if now != known[path]:
+                yield path, False
+
+    def _same(self, paths: Collection[str], store: Store, *, may_be_gone: bool = True) -> None:
+        """Look whether files are as they were read: else somebody else is writing them.
+
+        Raises:
+            ChangedError: A file has changed, or is gone and must not be.
+        """
+        for path, is_gone in self._changed(store, paths):
+            if not (is_gone and may_be_gone):
+                problem = f"expected {path} as it was read, found it gone or changed"
+                raise ChangedError(store.uri, f"{problem}: the array is changing; try again")
+
+    def _still_hidden(self, store: Store) -> None:
+        """Look whether fragments that are to go may be the only copy by now.
+
+        An undo shows them again, and somebody may have removed what they were merged into. If they
+        are gone already, another vacuum was faster.
+
+        Raises:
+            ChangedError: They may be.
+        """
+        changed = [path for path, _ in self._changed(store, self._hidden_by)]
+        for folder in sorted(self._held_by):
+            try:
+                store.head(f"{folder}/{METADATA}")
+            except MissingObjectError:
+                changed.append(folder)
+        if changed and any(store.list_dir(folder).files for folder in self.folders):
+            problem = f"expected {changed[0]} as it was read, found it gone or changed"
+            raise ChangedError(store.uri, f"{problem}; try again")
+
+    def _leave_cons(self, store: Store) -> Seen | None:
+        """Leave every `.con` if an `.ign` came: another maintainer may keep another `.con` then."""
+        known = {*self._history.listing.paths_of(".ign"), *(step.path for step in self.ign_puts)}
+        fresh = any(path.endswith(".ign") and path not in known for path in _names(store))
+        return Seen(leave=frozenset(step.path for step in self.con_removals)) if fresh else None
+
+    def _bring_back(self, store: Store) -> Seen | None:
+        """Look whether the `.con` files that hold what went are there.
+
+        Else give the commits that another maintainer left in no file.
+        """
+        lost = [path for path, _ in self._changed(store, self._relied_on)]
+        if not lost:
+            return None
+        paths = _names(store).difference(lost)
+        there = paths | _uris(store, self._coverage, paths)
+        records: dict[str, bytes | None] = {}
+        for path in lost:
+            records |= self._coverage.records(path)
+        # Another maintainer may bring one back too, or have it in a new `.con` by now.
+        steps = tuple(
+            put(uri, tile or b"", "brought back: its .con went", may_vanish=True)
+            for uri, tile in records.items()
+            if uri not in there and self._is_effective(store, uri)
+        )
+        if not steps:
+            return None
+        note = (
+            f"another maintainer removed {lost[0]} meanwhile: {count_text(len(steps), 'commit')} "
+            f"that stood in it {'is' if len(steps) == 1 else 'are'} back, each in its own file"
+        )
+        return Seen(steps=steps, notes=(note,))
+
+    def _is_effective(self, store: Store, uri: str) -> bool:
+        if not uri.endswith(WRITES):
+            return True
+        if uri in self._history.table.ignores or uri in self._ignored:
+            return False
+        name = uri.rpartition("/")[2].rpartition(".")[0]
+        folder = name if uri.endswith(".ok") else f"{FRAGMENTS}/{name}"
+        return bool(store.list_dir(folder).files)
+
+    def _free_ignores(self, planned: frozenset[str], store: Store) -> Seen:
+        """Look which `.ign` files name no write of a `.con`, all of them read again.
+
+        Leave those that are still needed, and remove those that became free.
+        """
+        names = _names(store)
+        writes = {uri for uri in _uris(store, self._coverage, names) if uri.endswith(WRITES)}
+        # The engine removes every `.ign` as soon as one `.con` holds all other commits.
+        again = tuple(
+            step
+            for step in self.ign_puts
+            if step.path not in names and not writes.isdisjoint(self._ignored)
+        )
+        free = {
+            step.path
+            for step in (*self.ign_puts, *self.ign_removals)
+            if writes.isdisjoint(_read(store, step.path, decode_ign))
+        }
+        free -= {step.path for step in again}
+        more = tuple(
+            Step(op="remove", path=path, size=None, reason="names no write of a .con")
+            for path in sorted(free - planned)
+        )
+        return Seen(steps=(*again, *more), leave=planned - free)
+
+
+def _names(store: Store) -> set[str]:
+    return {entry.path for entry in store.list_dir(COMMITS).files}
+
+
+def _read(store: Store, path: str, decode: Callable[[bytes, str], tuple[T, ...]]) -> tuple[T, ...]:
+    try:
+        return decode(store.read(path), path)
+    except MissingObjectError:
+        return ()
+    except BadFileError as cause:
+        problem = f"expected {path} to be whole, found it being written: {cause.problem}"
+        raise ChangedError(store.uri, f"{problem}; try again") from cause
+
+
+def _uris(store: Store, known: Coverage, paths: Iterable[str]) -> set[str]:
+    """Read the URIs of all commits of the `.con` files among some paths."""
+    uris: set[str] = set()
+    for path in paths:
+        if path.endswith(".con"):
+            held = known.uris(path)
+            if held is None:
+                held = frozenset(record.uri for record in _read(store, path, decode_con))
+            uris |= held
+    return uris
 
 
 def _covered(
@@ -360,196 +486,3 @@ class _Sizes:
 
     def removal(self, path: str, reason: str) -> Step:
         return Step(op="remove", path=path, size=self._known.get(path), reason=reason)
-
-
-def _folders(store: Store, removal: Removal) -> tuple[_FragmentFolder, ...]:
-    if not removal.fragments:
-        return ()
-    with ThreadPoolExecutor(8) as pool:
-        paths = [one.folder for one in removal.fragments]
-        listed = pool.map(lambda path: store.list_prefix(path), paths)
-        return tuple(
-            _FragmentFolder(one.folder, files, f"listed in {one.because}")
-            for one, files in zip(removal.fragments, listed, strict=True)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StillHidden:
-    """Look whether fragments that are to go may be the only copy by now.
-
-    An undo shows them again, and somebody may have removed what they were merged into. If they are
-    gone already, another vacuum was faster.
-    """
-
-    hidden_by: Mapping[str, tuple[str, ...]]
-    """`.vac` files that list them, with their lines."""
-    held_by: frozenset[str]
-    """Folders of fragments that hold their cells."""
-    folders: tuple[str, ...]
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: They may be.
-        """
-        changed = []
-        for path, data in store.read_many(sorted(self.hidden_by)):
-            if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
-                raise data
-            if not isinstance(data, bytes) or decode_vac(data, path) != self.hidden_by[path]:
-                changed.append(path)
-        for folder in sorted(self.held_by):
-            try:
-                store.head(f"{folder}/{METADATA}")
-            except MissingObjectError:
-                changed.append(folder)
-        if changed and any(store.list_dir(folder).files for folder in self.folders):
-            problem = f"expected {changed[0]} as it was read, found it gone or changed"
-            raise ChangedError(store.uri, f"{problem}; try again")
-
-
-@dataclass(frozen=True, slots=True)
-class Unchanged:
-    """Look whether files are as they were read: else somebody else is writing them."""
-
-    read: Mapping[str, object]
-    decode: Callable[[bytes, str], object] = lambda data, _: memoryview(data)
-    missing: bool = True
-    """A file may be gone."""
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: A file has changed, or is gone and must not be.
-        """
-        for path, data in store.read_many(sorted(self.read)):
-            if isinstance(data, MissingObjectError) and self.missing:
-                continue
-            if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
-                raise data
-            if not isinstance(data, bytes) or self.decode(data, path) != self.read[path]:
-                problem = f"expected {path} as it was read, found it gone or changed"
-                raise ChangedError(store.uri, f"{problem}: the array is changing; try again")
-
-
-def _names(store: Store) -> set[str]:
-    return {entry.path for entry in store.list_dir(COMMITS).files}
-
-
-@dataclass(frozen=True, slots=True)
-class NoNewIgnore:
-    """Look for an `.ign` that has come: it may change which `.con` another maintainer keeps."""
-
-    known: frozenset[str]
-    cons: frozenset[str]
-
-    def __call__(self, store: Store) -> Seen | None:
-        """Look; leave every `.con` if there is one."""
-        fresh = any(path.endswith(".ign") and path not in self.known for path in _names(store))
-        return Seen(leave=self.cons) if fresh else None
-
-
-def _read(store: Store, path: str, decode: Callable[[bytes, str], tuple[T, ...]]) -> tuple[T, ...]:
-    try:
-        return decode(store.read(path), path)
-    except MissingObjectError:
-        return ()
-    except BadFileError as cause:
-        problem = f"expected {path} to be whole, found it being written: {cause.problem}"
-        raise ChangedError(store.uri, f"{problem}; try again") from cause
-
-
-def _uris(store: Store, known: Coverage, paths: Iterable[str]) -> set[str]:
-    """Read the URIs of all commits of the `.con` files among some paths."""
-    uris: set[str] = set()
-    for path in paths:
-        if path.endswith(".con"):
-            held = known.uris(path)
-            if held is None:
-                held = frozenset(record.uri for record in _read(store, path, decode_con))
-            uris |= held
-    return uris
-
-
-@dataclass(frozen=True, slots=True)
-class BringBack:
-    """Look whether the `.con` files that hold what went are there: else bring its commits back."""
-
-    history: History = field(repr=False)
-    coverage: Coverage = field(repr=False)
-    ignored: frozenset[str]
-    relied_on: Mapping[str, object] = field(repr=False)
-
-    def __call__(self, store: Store) -> Seen | None:
-        """Look; give the commits that another maintainer left in no file."""
-        lost = []
-        for path, data in store.read_many(sorted(self.relied_on)):
-            if isinstance(data, ChronotileError) and not isinstance(data, MissingObjectError):
-                raise data
-            if not isinstance(data, bytes) or memoryview(data) != self.relied_on[path]:
-                lost.append(path)
-        if not lost:
-            return None
-        paths = _names(store).difference(lost)
-        there = paths | _uris(store, self.coverage, paths)
-        records: dict[str, bytes | None] = {}
-        for path in lost:
-            records |= self.coverage.records(path)
-        # Another maintainer may bring one back too, or have it in a new `.con` by now.
-        steps = tuple(
-            put(uri, tile or b"", "brought back: its .con went", may_vanish=True)
-            for uri, tile in records.items()
-            if uri not in there and self._is_effective(store, uri)
-        )
-        if not steps:
-            return None
-        note = (
-            f"another maintainer removed {lost[0]} meanwhile: {count_text(len(steps), 'commit')} "
-            f"that stood in it {'is' if len(steps) == 1 else 'are'} back, each in its own file"
-        )
-        return Seen(steps=steps, notes=(note,))
-
-    def _is_effective(self, store: Store, uri: str) -> bool:
-        if not uri.endswith(WRITES):
-            return True
-        if uri in self.history.table.ignores or uri in self.ignored:
-            return False
-        name = uri.rpartition("/")[2].rpartition(".")[0]
-        folder = name if uri.endswith(".ok") else f"{FRAGMENTS}/{name}"
-        return bool(store.list_dir(folder).files)
-
-
-@dataclass(frozen=True, slots=True)
-class FreeIgnores:
-    """Look which `.ign` files name no write of a `.con`, all of them read again."""
-
-    coverage: Coverage = field(repr=False)
-    candidates: tuple[str, ...]
-    planned: frozenset[str]
-    new: tuple[Step, ...]
-    """The `.ign` that this vacuum put."""
-    ignored: frozenset[str]
-    """URIs of the writes that it names."""
-
-    def __call__(self, store: Store) -> Seen:
-        """Look; leave those that are still needed, and remove those that became free."""
-        names = _names(store)
-        writes = {uri for uri in _uris(store, self.coverage, names) if uri.endswith(WRITES)}
-        # The engine removes every `.ign` as soon as one `.con` holds all other commits.
-        again = tuple(
-            step
-            for step in self.new
-            if step.path not in names and not writes.isdisjoint(self.ignored)
-        )
-        free = {
-            path for path in self.candidates if writes.isdisjoint(_read(store, path, decode_ign))
-        }
-        free -= {step.path for step in again}
-        more = tuple(
-            Step(op="remove", path=path, size=None, reason="names no write of a .con")
-            for path in sorted(free - self.planned)
-        )
-        return Seen(steps=(*again, *more), leave=self.planned - free)

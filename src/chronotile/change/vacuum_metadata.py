@@ -17,13 +17,13 @@ goes after all that it lists. All files that the plan relies on are read again j
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.change.kept_windows import Keep, doubtful, windows_of
+from chronotile.change.kept_windows import doubtful, windows_of
 from chronotile.change.merged_files import (
     MergeFolder,
-    array_metadata,
     group_lists,
     group_metadata,
     sound_group,
@@ -34,9 +34,9 @@ from chronotile.change.tag import tags_of_group
 from chronotile.check.tags import doubtful_tags
 from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format.commit_files import rank
-from chronotile.format.kinds import FRAGMENT_META, META
+from chronotile.format.kinds import FRAGMENT_META, GROUP
 from chronotile.format.names import MAX_TIMESTAMP, try_parse
-from chronotile.format.timestamps import iso_time, time_text, to_ms
+from chronotile.format.timestamps import iso_time, time_text
 from chronotile.history.read_footers import FooterFile, read_consolidated
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.group_members import files_at, last_entries
@@ -44,8 +44,7 @@ from chronotile.visibility.group_members import files_at, last_entries
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from chronotile.format.tag_entries import Tags
-    from chronotile.format.timestamps import Moment
+    from chronotile.change.plan import Look
     from chronotile.history.group_reading import GroupHistory
     from chronotile.history.read_history import History, VacuumFile
     from chronotile.storage.store import Store
@@ -55,124 +54,81 @@ Footers = Mapping[str, bytes]
 _SAME = "every window sees what it saw before, less the time travel that was announced"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataRemoval:
-    """The files to remove, in order, and the files that they rely on."""
+class Removals(NamedTuple):
+    """How files go that others replace, and what to say of it."""
 
-    history: History = field(repr=False)
-    footers: tuple[Step, ...] = ()
-    """`.meta` files."""
-    metadata: tuple[Step, ...] = ()
-    """Files of `__meta`, each `.vac` behind what it lists."""
-    relied_on: Mapping[str, Footers] = field(default_factory=dict)
-    """`.meta` files that stay, and what they hold."""
-    merged: Mapping[str, bytes] = field(default_factory=dict)
-    """Files of `__meta` that stay, as they were read."""
-    vacuums: Mapping[str, bytes] = field(default_factory=dict)
-    """`.vac` files, as they were read."""
+    stages: tuple[Stage, ...] = ()
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def stages(self) -> Iterator[Stage]:
-        """Give the removals, each with a look at what they rely on."""
-        if self.footers:
-            look = FootersThere(self.history, self.relied_on)
-            yield Stage(name=".meta", seen=_SAME, looks=(look,), steps=self.footers)
-        yield from replaced_stages(self.metadata, {**self.merged, **self.vacuums})
 
+def plan_footer_removal(store: Store, history: History, going: Collection[str]) -> Iterator[Stage]:
+    """Plan the removal of `.meta` files that others hold all of.
 
-def plan_metadata_removal(
-    store: Store,
-    history: History,
-    going: Collection[str],
-    *,
-    footers: bool,
-    metadata: bool,
-    kept: Sequence[Kept] = (),
-) -> MetadataRemoval:
-    """Plan the removal of consolidated footers and metadata that nobody needs.
-
-    Args:
-        store: Where the array is.
-        history: What was read of it.
-        going: The names of fragments that the same vacuum removes before.
-        footers: Whether to look at `.meta` files.
-        metadata: Whether to look at `__meta`.
-        kept: Windows that must see the metadata that they see.
+    `going` are the names of fragments that the same vacuum removes before.
     """
-    held: dict[str, Footers] = {}
-    retired: dict[str, str] = {}
-    if footers and len(history.listing.fragment_meta) > 1:
-        held = _held(store, history, going)
-        retired = _retired(held)
-    relied_on = {path: held[path] for path in retired.values()}
-    sizes = _sizes(store, FRAGMENT_META, "") if retired else {}
+    if len(history.listing.fragment_meta) < 2:
+        return
+    held = _held(store, history, going)
+    retired = _retired(held)
+    if not retired:
+        return
+
+    def look(now: Store) -> None:
+        """Look whether the `.meta` files that stay still hold the footers of those that go."""
+        files = read_consolidated(now, history)
+        for path in retired.values():
+            found, known = files.get(path), held[path].items()
+            if not isinstance(found, FooterFile) or not known <= found.footers.items():
+                raise _changed(now, path)
+
+    sizes = _sizes(store, FRAGMENT_META, "")
     steps = tuple(
         Step(op="remove", path=path, size=sizes.get(path), reason=f"{holder} holds all of it")
         for path, holder in sorted(retired.items())
     )
-    if not metadata or not history.meta_vacuums:
-        return MetadataRemoval(history=history, footers=steps, relied_on=relied_on)
-    plan = Replaced(store, array_metadata(history), kept)
-    return MetadataRemoval(
-        history=history,
-        footers=steps,
-        metadata=tuple(plan.steps()),
-        relied_on=relied_on,
-        merged=plan.readable,
-        vacuums=plan.vacuums,
-        losses=tuple(plan.losses()),
-        notes=tuple(plan.kept_notes()),
-    )
+    yield Stage(name=".meta", seen=_SAME, looks=(look,), steps=steps)
 
 
-@dataclass(frozen=True, slots=True)
-class FootersThere:
-    """Look whether the `.meta` files that stay still hold the footers of those that go."""
+def plan_replaced_removal(
+    store: Store, folders: Iterable[MergeFolder], kept: Sequence[Kept]
+) -> Removals:
+    """Plan the removal of metadata, or of lists of members, that merged files replace.
 
-    history: History = field(repr=False)
-    relied_on: Mapping[str, Footers] = field(repr=False)
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: One is gone or has changed.
-        """
-        now = read_consolidated(store, self.history)
-        for path, known in self.relied_on.items():
-            found = now.get(path)
-            if not isinstance(found, FooterFile) or not known.items() <= found.footers.items():
-                raise _changed(store, path)
-
-
-@dataclass(frozen=True, slots=True)
-class FilesThere:
-    """Look whether files are there as they were read."""
-
-    read: Mapping[str, bytes] = field(repr=False)
-
-    def __call__(self, store: Store) -> None:
-        """Look.
-
-        Raises:
-            ChangedError: One is gone or has changed.
-        """
-        for path, data in store.read_many(self.read):
-            if data != self.read[path]:
-                raise _changed(store, path)
+    `kept` are windows that must see the files that they see.
+    """
+    steps: list[Step] = []
+    losses: list[str] = []
+    notes: list[str] = []
+    relied_on: dict[str, bytes] = {}
+    for folder in folders:
+        replaced = _Replaced(store, folder, kept)
+        steps += replaced.steps()
+        losses += replaced.losses()
+        notes += replaced.kept_notes()
+        relied_on |= {**replaced.readable, **replaced.vacuums}
+    return Removals(tuple(_replaced_stages(steps, relied_on)), tuple(losses), tuple(notes))
 
 
-def replaced_stages(steps: Sequence[Step], relied_on: Mapping[str, bytes]) -> Iterator[Stage]:
+def refuse_other_bytes(read: Mapping[str, bytes], store: Store) -> None:
+    """Look whether files are there as they were read.
+
+    Raises:
+        ChangedError: One is gone or has changed.
+    """
+    for path, data in store.read_many(read):
+        if data != read[path]:
+            raise _changed(store, path)
+
+
+def _replaced_stages(steps: Sequence[Step], relied_on: Mapping[str, bytes]) -> Iterator[Stage]:
     """Remove files that others replace, each `.vac` behind what it lists.
 
-    Args:
-        steps: The removals, in order.
-        relied_on: Files that must be there as they were read.
+    `relied_on` must be there as they were read.
     """
     # A bucket removes many in no order, and a `.vac` must be there as long as what it lists.
     batch: list[Step] = []
-    looks: tuple[FilesThere, ...] = (FilesThere(relied_on),)
+    looks: tuple[Look, ...] = (partial(refuse_other_bytes, relied_on),)
     for step in steps:
         if step.path.endswith(".vac"):
             yield Stage(name="merged files", seen=_SAME, looks=looks, steps=tuple(batch))
@@ -224,10 +180,10 @@ def _retired(held: Mapping[str, Footers]) -> dict[str, str]:
     return retired
 
 
-class Replaced:
+class _Replaced:
     """The `.vac` files of a folder, and which of them can be carried out."""
 
-    def __init__(self, store: Store, known: MergeFolder, kept: Sequence[Kept] = ()) -> None:
+    def __init__(self, store: Store, known: MergeFolder, kept: Sequence[Kept]) -> None:
         self._folder = known.folder
         self._there = frozenset(known.names)
         self._sizes = _sizes(store, known.folder)
@@ -249,7 +205,9 @@ class Replaced:
             v.path: label for v in self._by_name.values() if (label := self._why(v, kept))
         }
         """`.vac` files that stay, and why."""
-        safe = [v for v in self._in_order() if self._is_safe(v.name.text, frozenset())]
+        # If a merged file was merged in turn, what it replaced goes first.
+        ordered = sorted(self._by_name.values(), key=lambda v: (v.name.t2, -v.name.t1))
+        safe = [v for v in ordered if self._is_safe(v.name.text, frozenset())]
         self.done = [v for v in safe if v.path not in self._held]
         """`.vac` files whose targets go."""
         gone = {target for vacuum in self.done for target in vacuum.targets}
@@ -279,7 +237,14 @@ class Replaced:
         """Say what is lost."""
         for vacuum in self.done:
             first, last = vacuum.name.t1, vacuum.name.t2
-            if self._there & set(vacuum.targets):
+            if not self._there & set(vacuum.targets):
+                continue
+            if self._folder == GROUP:
+                yield (
+                    f"opens of the group at a time before {last} ({time_text(last)}) will see "
+                    "no members: the lists of that time go"
+                )
+            else:
                 when = f"{iso_time(first)} to {iso_time(last)}"
                 yield (
                     f"metadata loses time travel from {first} to {last} ({when}): windows that "
@@ -319,15 +284,6 @@ class Replaced:
             if other not in above
         )
 
-    def _depth(self, name: str, above: frozenset[str] = frozenset()) -> int:
-        others = (other for other in self._listing(name) if other not in above)
-        return max((1 + self._depth(other, above | {name}) for other in others), default=0)
-
-    def _in_order(self) -> list[VacuumFile]:
-        """Order the `.vac` files: if a merged file was merged in turn, its `.vac` goes first."""
-        names = sorted(self._by_name, key=lambda name: (-self._depth(name), name))
-        return [self._by_name[name] for name in names]
-
 
 def plan_quarantine_removal(store: Store) -> tuple[tuple[Stage, ...], tuple[str, ...]]:
     """Plan the removal of what old changes took out, as a stage and the loss that it is."""
@@ -350,9 +306,9 @@ def plan_vacuum_group(
     store: Store,
     key: bytes | None,
     *,
-    keep: Iterable[Moment] = (),
+    keep: Iterable[int] = (),
     keep_days: float | None = None,
-    group_tags: Mapping[str, int] | None = None,
+    group_tags: Mapping[str, int] = {},
 ) -> Plan:
     """Plan the removal of the lists of members, and the metadata, that merged files replace.
 
@@ -371,42 +327,25 @@ def plan_vacuum_group(
     """
     history = sound_group(store, key)
     tags = tags_of_group(store, history)
-    kept = _kept_windows(store, tags, Keep(tuple(keep), keep_days, group_tags or {}))
+    kept = windows_of(tags, keep, keep_days, group_tags)
     uncovered = [vacuum for vacuum in history.vacuums if not _is_covered(history, vacuum)]
-    steps: list[Step] = []
-    losses: list[str] = []
     notes = [*doubtful(tags)]
     notes += [
         f"what {vacuum.path} lists is kept: the merged list does not name all of it"
         for vacuum in uncovered
     ]
-    relied_on: dict[str, bytes] = {}
-    for folder in (
-        _without(group_lists(store, history), uncovered),
-        group_metadata(store, history),
-    ):
-        replaced = Replaced(store, folder, kept)
-        steps += replaced.steps()
-        losses += _losses(folder, replaced)
-        notes += replaced.kept_notes()
-        relied_on |= {**replaced.readable, **replaced.vacuums}
+    lists = group_lists(store, history)
+    lists = replace(lists, vacuums=tuple(v for v in lists.vacuums if _is_covered(history, v)))
+    removals = plan_replaced_removal(store, (lists, group_metadata(store, history)), kept)
     quarantine, lost = plan_quarantine_removal(store)
     return Plan(
         command="vacuum",
         array=store.uri,
-        stages=(*replaced_stages(steps, relied_on), *quarantine),
-        losses=(*losses, *lost),
-        notes=tuple(notes),
+        stages=(*removals.stages, *quarantine),
+        losses=(*removals.losses, *lost),
+        notes=(*notes, *removals.notes),
         findings=tuple(doubtful_tags(store.uri, tags)),
     )
-
-
-def _kept_windows(store: Store, tags: Tags, keep: Keep) -> tuple[Kept, ...]:
-    def known() -> dict[str, int]:
-        return tags.checked(store.uri).by_name()
-
-    moments = [to_ms(one, store.uri, tags=known) for one in keep.moments]
-    return windows_of(tags, moments, keep)
 
 
 def _is_covered(history: GroupHistory, vacuum: VacuumFile) -> bool:
@@ -416,21 +355,3 @@ def _is_covered(history: GroupHistory, vacuum: VacuumFile) -> bool:
     told = last_entries([one for one in live if one is not None]).keys()
     hidden = [found for target in vacuum.targets if (found := details.get(target)) is not None]
     return last_entries(hidden).keys() <= told
-
-
-def _without(folder: MergeFolder, uncovered: list[VacuumFile]) -> MergeFolder:
-    names = {vacuum.path for vacuum in uncovered}
-    return replace(folder, vacuums=tuple(v for v in folder.vacuums if v.path not in names))
-
-
-def _losses(folder: MergeFolder, replaced: Replaced) -> Iterator[str]:
-    if folder.folder == META:
-        yield from replaced.losses()
-        return
-    for vacuum in replaced.done:
-        if set(vacuum.targets) & set(folder.names):
-            first = vacuum.name.t2
-            yield (
-                f"opens of the group at a time before {first} ({time_text(first)}) will see "
-                "no members: the lists of that time go"
-            )

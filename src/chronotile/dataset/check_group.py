@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.change.repair_group import folders_beside, is_passed_over, twin_of
+from chronotile.change.repair_group import folders_beside, list_findings, twin_of
 from chronotile.check.check_array import check, group_metadata
 from chronotile.check.findings import (
     CODES,
-    SEALED,
     SEVERITIES,
     Finding,
     count_text,
     finding,
     unreadable,
-    wrong_key,
 )
 from chronotile.check.tags import doubtful_tags, unreadable_tags
 from chronotile.dataset.moments import span_of
@@ -25,11 +23,12 @@ from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
-from chronotile.visibility.group_members import files_at, members_at
+from chronotile.visibility.group_members import files_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chronotile.check.findings import Severity
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.moments import Span
     from chronotile.dataset.open_dataset import Dataset
@@ -91,25 +90,7 @@ def check_group(dataset: Dataset, now: int | None = None) -> Iterator[Finding]:
 
 
 def _lists(history: GroupHistory) -> Iterator[Finding]:
-    for problem in history.problems:
-        message = f"a list of members: {problem.message}"
-        if problem.kind == "encrypted":
-            if history.key is None:
-                yield finding(history.group, SEALED, problem.path, message)
-            else:
-                yield wrong_key(history.group, problem.path, message)
-            continue
-        code = "name-malformed" if problem.kind == "name" else "tile-corrupt"
-        hint = "to take it out (TileDB cannot open the group over it): chronotile repair {array}"
-        if is_passed_over(problem):
-            hint = "nothing to run: TileDB passes over it"
-        yield finding(history.group, code, problem.path, message, hint=hint)
-    if not history.problems:
-        try:
-            members_at(history, 0, MAX_TIMESTAMP)
-        except ChronotileError as error:
-            hint = "write the group's members again with one version of TileDB"
-            yield finding(history.group, "tile-corrupt", GROUP, error.problem, hint=hint)
+    yield from list_findings(history)
     seen = len(files_at(history, 0, MAX_TIMESTAMP))
     if seen >= MANY_LISTS:
         message = f"{count_text(seen, 'list')} of members, each with all of them: an open reads all"
@@ -188,20 +169,17 @@ def _as_of(node: Node, span: Span, moment: int, group: str) -> Iterator[Finding]
         yield finding(node.uri, "as-of-absent", node.path, message, place=group)
         return
     for gap in span.gaps:
-        if gap.t1 <= moment <= gap.t2 and gap.is_purge:
-            message = (
-                f"{node.path} may have only a part of its state at {moment}: a merge dropped the "
-                f"rows that the delete of {gap.t2 + 1} removed, from every time before it too"
-            )
-            path = f"__fragments/{gap.fragment}"
-            yield finding(node.uri, "as-of-partial", path, message, severity="warning", place=group)
-        elif gap.t1 <= moment <= gap.t2:
-            message = (
-                f"{node.path} has only a part of its state at {moment}: a merge of "
-                f"{gap.t1} to {gap.t2 + 1} was vacuumed"
-            )
-            path = f"__fragments/{gap.fragment}"
-            yield finding(node.uri, "as-of-partial", path, message, place=group)
+        if not gap.t1 <= moment <= gap.t2:
+            continue
+        message = f"{node.path} has only a part of its state at {moment}"
+        why = f"a merge of {gap.t1} to {gap.t2 + 1} was vacuumed"
+        if gap.is_purge:
+            message = f"{node.path} may have only a part of its state at {moment}"
+            why = f"a merge dropped the rows that the delete of {gap.t2 + 1} removed, from every"
+            why += " time before it too"
+        severity: Severity | None = "warning" if gap.is_purge else None
+        path, found = f"__fragments/{gap.fragment}", f"{message}: {why}"
+        yield finding(node.uri, "as-of-partial", path, found, severity=severity, place=group)
 
 
 def check_tags(dataset: Dataset) -> Iterator[Finding]:

@@ -17,7 +17,6 @@ from chronotile.change.operations import note_copy
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import GroupReport, MemberOutcome
-from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 from chronotile.format.names import find_name, try_parse
@@ -98,10 +97,7 @@ def _left_out(
         return {}
     holders: dict[str, list[str]] = {}
     for node in arrays:
-        log = dataset.read_log(node)
-        if isinstance(log, ChronotileError):
-            raise log
-        for name in dict.fromkeys(log.commits()["name"].to_pylist()):
+        for name in dict.fromkeys(dataset.log_of(node).commits()["name"].to_pylist()):
             holders.setdefault(name, []).append(node.path)
     found: dict[str, list[str]] = {}
     for text in without:

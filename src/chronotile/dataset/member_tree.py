@@ -30,7 +30,7 @@ from chronotile.errors import (
 )
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.listing import is_array, is_group
-from chronotile.storage.place import Place, find_place, plain_names
+from chronotile.storage.place import Place, find_place
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import members_at
 
@@ -131,12 +131,7 @@ def direct_members(store: Store, history: GroupHistory, end: int) -> Members:
     Raises:
         ChronotileError: A list of members cannot be read.
     """
-    entries = members_at(history, 0, end).values()
-    if not all(one.is_relative for one in entries) or plain_names([e.uri for e in entries]) is None:
-        return Members(member_at(store, entry)[0] for entry in entries)
-    # Nearly all groups are like this: a name below the group needs no closer look.
-    below, group = f"{store.uri.rstrip('/')}/", store.uri
-    return Members([Member(e.name, e.kind, below + e.uri, e.uri, True, group) for e in entries])
+    return Members(member_at(store, e)[0] for e in members_at(history, 0, end).values())
 
 
 def member_at(group: Store, entry: GroupEntry) -> tuple[Member, Store | ChronotileError]:

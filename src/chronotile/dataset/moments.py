@@ -18,7 +18,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.dataset.member_tree import LOST
-from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.log import purges_of
@@ -102,19 +101,12 @@ def find_moments(dataset: Dataset) -> tuple[WholeState, ...]:
     for tree in trees.values():
         for node in tree:
             if node.found == "array" and node.uri not in spans:
-                spans[node.uri] = _span(dataset, node)
+                spans[node.uri] = span_of(dataset.log_of(node))
     return tuple(_whole(trees, spans, now))
 
 
 def _times_of(groups: dict[str, GroupHistory], now: int) -> set[int]:
     return {f.name.t2 for group in groups.values() for f in group.files if f.name.t2 <= now}
-
-
-def _span(dataset: Dataset, node: Node) -> Span:
-    log = dataset.read_log(node)
-    if isinstance(log, ChronotileError):
-        raise log
-    return span_of(log)
 
 
 def _whole(

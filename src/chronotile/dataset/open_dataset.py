@@ -165,12 +165,18 @@ class Dataset:
         Raises:
             ChronotileError: An array cannot be read; `read_logs` goes on with the others.
         """
-        found = {}
-        for node, log in self.read_logs():
-            if isinstance(log, ChronotileError):
-                raise log
-            found[node.path] = log
-        return found
+        return {node.path: self.log_of(node) for node in self.arrays()}
+
+    def log_of(self, node: Node) -> Log:
+        """Read the log of one array of the tree.
+
+        Raises:
+            ChronotileError: It cannot be read; `read_log` gives the error.
+        """
+        log = self.read_log(node)
+        if isinstance(log, ChronotileError):
+            raise log
+        return log
 
 
 def dataset_at(store: Store, key: bytes | str | None = None) -> Dataset:

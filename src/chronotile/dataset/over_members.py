@@ -114,10 +114,9 @@ class GroupReport:
             RefusedError: It can be read, and not be changed.
         """
         for one in self.failed:
-            problem = f"expected that every member can, found {one.path}"
-            hint = "nothing was changed; --member takes some of them only"
-            kind = ReadError if one.status == ReadError.exit_code else RefusedError
-            raise kind(self.group, f"{problem}: {one.error}; {hint}")
+            is_unread = one.status == ReadError.exit_code
+            hint = "; --member takes some of them only"
+            raise refusal(self.group, one.path, str(one.error), hint, is_unread=is_unread)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -200,6 +199,14 @@ class GroupReport:
         return f"the group and {members}" if count else "the group itself"
 
 
+def refusal(
+    group: str, path: str, error: str, hint: str = "", *, is_unread: bool = False
+) -> ChronotileError:
+    """Make the refusal of a change because of one member, before anything was changed."""
+    problem = f"expected that every member can, found {path}: {error}; nothing was changed"
+    return (ReadError if is_unread else RefusedError)(group, f"{problem}{hint}")
+
+
 class MemberPlan(NamedTuple):
     """The plan for one member."""
 
@@ -276,12 +283,8 @@ def _planned(
 
     try:
         report = make().report()
-    except ChronotileError as error:
-        failed = _outcome(target, error=str(error), status=error.exit_code)
-        return MemberPlan(target, failed, None)
     except Exception as error:  # no error of one member may stop the others
-        words = f"{type(error).__name__}: {error}"
-        return MemberPlan(target, _outcome(target, error=words), None)
+        return MemberPlan(target, _failed(_outcome(target), error), None)
     return MemberPlan(target, _outcome(target, report=report), make)
 
 
@@ -374,12 +377,8 @@ def one_by_one(
         assert make is not None  # it has steps
         try:
             report = _execute(target, make, known, record)
-        except ChronotileError as error:
-            status = error.exit_code
-            done.append(replace(outcome, error=str(error), status=status, report=None))
         except Exception as error:  # no error of one member may stop the others
-            words = f"{type(error).__name__}: {error}"
-            done.append(replace(outcome, error=words, report=None))
+            done.append(_failed(outcome, error))
         else:
             done.append(replace(outcome, report=report))
     return done, ()
@@ -466,6 +465,12 @@ def _lost(dataset: Dataset, pattern: str | None) -> Iterator[MemberOutcome]:
     for node in dataset.tree():
         if node.found in LOST and node.fits(pattern):
             yield MemberOutcome(path=node.path, array=node.uri, error=node.problem)
+
+
+def _failed(outcome: MemberOutcome, error: Exception) -> MemberOutcome:
+    if isinstance(error, ChronotileError):
+        return replace(outcome, error=str(error), status=error.exit_code, report=None)
+    return replace(outcome, error=f"{type(error).__name__}: {error}", report=None)
 
 
 def _outcome(target: ArrayOrGroup, **more: Any) -> MemberOutcome:

@@ -28,7 +28,7 @@ from chronotile.change.publish import Load, Wish
 from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import dataset_at
-from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as
+from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as, refusal
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
@@ -56,13 +56,6 @@ class _Pace(NamedTuple):
 _PACES = {"quick": _Pace(2_000, 100, 10, 100), "slow": _Pace(5_000, 500, 50, 300)}
 """Many times what a quiet machine needs: too much is a wait, too little a publication that fails.
 Links on a disk cost nothing a byte, but staging arrays may lie on another one."""
-
-
-class _StagedMember(NamedTuple):
-    """A member, with what is staged for it."""
-
-    node: Node
-    load: Load
 
 
 class Publication(NamedTuple):
@@ -158,7 +151,7 @@ def plan_publish_members(
     known = {node.path: list_operations(node.store) for node in dataset.arrays() if node.store}
     members = list(_staged(dataset, staging, wish, pattern, outside=outside))
     moment = None if own_times else _moment(dataset, members, at)
-    plans = [_planned(dataset, one, moment) for one in members]
+    plans = [_planned(dataset, node, load, moment) for node, load in members]
     planned = [
         planned_as(
             ArrayOrGroup(node.path, load.store, False, node.is_inside), plan, known[node.path]
@@ -170,7 +163,7 @@ def plan_publish_members(
 
 def _staged(
     dataset: Dataset, places: Sequence[str], wish: Wish, pattern: str | None, *, outside: bool
-) -> Iterator[_StagedMember]:
+) -> Iterator[tuple[Node, Load]]:
     """Find the members for which something is staged.
 
     Raises:
@@ -196,37 +189,32 @@ def _staged(
                 assert one.store is not None  # here too
                 load.add(one.store)
         except ChronotileError as error:
-            raise _refused(dataset, path, error) from error
-        yield _StagedMember(node, load)
-
-
-def _refused(dataset: Dataset, path: str, error: ChronotileError, hint: str = "") -> RefusedError:
-    problem = f"expected that every member can, found {path}: {error}"
-    return RefusedError(dataset.uri, f"{problem}; nothing was changed{hint}")
+            raise refusal(dataset.uri, path, str(error)) from error
+        yield node, load
 
 
 def _pace(dataset: Dataset) -> _Pace:
     return _PACES[dataset.store.traits.pace]
 
 
-def _moment(dataset: Dataset, members: list[_StagedMember], at: Moment | None) -> int:
+def _moment(dataset: Dataset, members: list[tuple[Node, Load]], at: Moment | None) -> int:
     """Give the moment from which all shows: the requested one, or one that can be kept."""
     if at is not None:
         return dataset.moment(at)
     pace = _pace(dataset)
-    parts = [part for one in members for _, part in one.load.staged.values()]
+    parts = [one.part for _, load in members for one in load.staged.values()]
     size = sum(part.size or 0 for part in parts)
     lead = pace.fragment * len(parts) + pace.commit * len(members)
     return now_ms() + pace.least + lead + pace.mebibyte * (size >> 20)
 
 
-def _planned(dataset: Dataset, member: _StagedMember, moment: int | None) -> Plan:
+def _planned(dataset: Dataset, node: Node, load: Load, moment: int | None) -> Plan:
     try:
-        return member.load.plan(moment)
+        return load.plan(moment)
     except ChronotileError as error:
         own_times = "; --own-times lets fragments keep their times, member by member"
         hint = "" if moment is None else own_times
-        raise _refused(dataset, member.node.path, error, hint) from error
+        raise refusal(dataset.uri, node.path, str(error), hint) from error
 
 
 def _notes(moment: int | None, planned: list[Plan]) -> tuple[str, ...]:

@@ -15,38 +15,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chronotile.change.merged_files import group_metadata
 from chronotile.change.operations import list_operations
-from chronotile.change.plan import Plan
-from chronotile.change.tag import (
-    mark_words,
-    metadata_of_group,
-    metadata_step,
-    plan_mark,
-    plan_of,
-    refuse_taken,
-    tag_words,
-    tags_of_group,
-)
+from chronotile.change.tag import plan_mark, plan_tag_file, refuse_taken
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
-from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as
+from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as, refusal
 from chronotile.errors import ChronotileError, ReadError
-from chronotile.format.tag_entries import check_name, group_tag_item, tag_item
+from chronotile.format.tag_entries import check_name
 from chronotile.format.timestamps import now_ms
-from chronotile.history.group_reading import read_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chronotile.change.plan import Step
     from chronotile.dataset.member_tree import Node
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.dataset.over_members import MemberPlan
-    from chronotile.format.array_metadata import MetadataItem
     from chronotile.format.timestamps import Moment
-    from chronotile.history.group_reading import GroupHistory
-    from chronotile.storage.store import Store
 
 
 def plan_tag_group(
@@ -73,7 +57,7 @@ def plan_tag_group(
         assert known is not None
         planned += _marked(dataset, nodes, name, known, outside=outside, there=False)
     if known != moment:
-        planned.append(_own(dataset, tag_item(name, moment), tag_words(name, moment)))
+        planned.append(_own(dataset, name, moment))
     return planned
 
 
@@ -92,7 +76,7 @@ def plan_untag_group(dataset: Dataset, name: str, *, outside: bool = False) -> l
     elif name not in tags.odd:
         tags.checked(dataset.uri)
         raise RefusedError(dataset.uri, f"expected the name of a group's tag, found {name!r:.120}")
-    planned.append(_own(dataset, tag_item(name, None), tag_words(name, None)))
+    planned.append(_own(dataset, name, None))
     return planned
 
 
@@ -118,46 +102,24 @@ def _marked(
             raise RefusedError(dataset.uri, f"{problem}: {node.problem}")
         if node.store is None or node.found not in ("array", "group"):
             continue
-        target = ArrayOrGroup(node.path, node.store, node.found == "group", node.is_inside)
+        is_group = node.found == "group"
+        target = ArrayOrGroup(node.path, node.store, is_group, node.is_inside)
         if not (node.is_inside or outside):
             yield left_alone(target)
             continue
         known = list_operations(node.store)
         try:
-            plan = _mark(dataset, node, name, moment, there=there)
+            plan = plan_mark(
+                node.store, dataset.key, name=name, moment=moment, there=there, is_group=is_group
+            )
         except ChronotileError as error:
-            problem = f"expected that every member can, found {node.path}"
-            kind = ReadError if isinstance(error, ReadError) else RefusedError
-            raise kind(dataset.uri, f"{problem}: {error}; nothing was changed") from error
+            is_unread = isinstance(error, ReadError)
+            raise refusal(dataset.uri, node.path, str(error), is_unread=is_unread) from error
         if plan.steps:
             yield planned_as(target, plan, known)
 
 
-def _mark(dataset: Dataset, node: Node, name: str, moment: int, *, there: bool) -> Plan:
-    """Plan one member's mark."""
-    assert node.store is not None  # it was found there
-    store, key = node.store, dataset.key
-    if node.found == "array":
-        return plan_mark(store, key, name=name, moment=moment, there=there)
-    history = node.history or read_group(store, key=key)
-    if there == ((name, moment) in tags_of_group(store, history).of_groups):
-        return Plan(command="tag", array=store.uri)
-    words = mark_words(name, moment, there=there)
-    step = _group_step(store, history, group_tag_item(name, moment, there=there), words)
-    return plan_of(store, step)
-
-
-def _own(dataset: Dataset, item: MetadataItem, words: str) -> MemberPlan:
+def _own(dataset: Dataset, name: str, moment: int | None) -> MemberPlan:
     """Plan the group's own file."""
-    step = _group_step(dataset.store, dataset.group, item, words)
     target = ArrayOrGroup("", dataset.store, is_group=True, is_inside=True)
-    return planned_as(target, plan_of(dataset.store, step))
-
-
-def _group_step(store: Store, history: GroupHistory, item: MetadataItem, words: str) -> Step:
-    """Make the file of metadata that sets a key of a group, or removes it."""
-    folder = group_metadata(store, history)
-    is_sealed = any(file.encrypted for file in history.files)
-    others = metadata_of_group(store, history)
-    key = history.key if is_sealed else None
-    return metadata_step(item, others, folder.version, key, words)
+    return planned_as(target, plan_tag_file(dataset.store, dataset.group, name, moment))

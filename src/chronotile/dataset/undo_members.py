@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.change import operations
 from chronotile.change.executor import execute
-from chronotile.change.older_records import last_report, plan_undo_report, read_report
+from chronotile.change.older_records import plan_undo_report, read_report
 from chronotile.change.settle import (
     Settled,
     broken_off,
@@ -172,7 +172,7 @@ def _is_done(dataset: Dataset, operation: Operation, record: ChangeRecord) -> bo
 def plan_undo_report_of_members(
     dataset: Dataset, report: Mapping[str, Any] | str | None
 ) -> tuple[str, list[MemberPlan]]:
-    """Plan to take back what a report of an earlier version says: the last one, or that one.
+    """Plan to take back what a report of an earlier version says.
 
     Returns:
         Where the report is, and the plans, the last member first.
@@ -183,16 +183,8 @@ def plan_undo_report_of_members(
     """
     store = dataset.store
     if report is None:
-        undos = [one for one in operations.list_operations(store) if one.command == "undo"]
-        undone = {str(operations.read_operation(store, one).get("undoes")) for one in undos}
-        found = last_report(store, undone)
-        if found is None:
-            raise RefusedError(store.uri, NOTHING)
-        place, document = found
-    elif isinstance(report, str):
-        place, document = read_report(store, report)
-    else:
-        place, document = "", dict(report)
+        raise RefusedError(store.uri, NOTHING)
+    place, document = read_report(store, report) if isinstance(report, str) else ("", dict(report))
     operations.check_record(document, place or store.uri)
     here = {target.store.uri: target for target in arrays_and_groups(dataset, groups=True)}
     planned = []

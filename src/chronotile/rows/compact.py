@@ -43,7 +43,7 @@ from chronotile.change.compact_batches import (
     choose_sparse,
     size_bytes,
 )
-from chronotile.change.kept_windows import Keep, doubtful, kept_windows
+from chronotile.change.kept_windows import doubtful, kept_windows
 from chronotile.change.operations import (
     SCRATCH,
     find_other,
@@ -152,7 +152,7 @@ def plan_compact(
     history, rules = sound_history(store, key)
     write_version(history)
     tags = tags_of(store, history)
-    kept = kept_windows(store, history, tags, Keep(tuple(keep), None, group_tags or {}))
+    kept = kept_windows(store, history, tags, keep, group_tags=group_tags or {})
     age = quiet if isinstance(quiet, str) else f"{quiet:g} seconds"
     parts, left = _candidates(store, history, rules, now_ms() - calm, f"{_YOUNG} {age}")
     conditions = _Conditions(rules, purge=purge)

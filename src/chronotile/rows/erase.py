@@ -41,7 +41,7 @@ from chronotile.change.operations import (
     read_operation,
     unfinished_copies,
 )
-from chronotile.change.orphan_fragments import Orphan, RemoveOrphans
+from chronotile.change.orphan_fragments import Orphan, remove_orphans
 from chronotile.change.plan import FOLDERS, Plan, Seen, Source, Stage, Step, at_hand, put
 from chronotile.change.repair import Mender, harmless_tiles
 from chronotile.change.sound_array import sealing_key, sound_history
@@ -561,7 +561,7 @@ class _Erasure:
             yield Stage(
                 name="orphans",
                 seen=_FEWER,
-                looks=(RemoveOrphans(self.key, orphans),),
+                looks=(partial(remove_orphans, self.key, orphans),),
                 steps=tuple(step for orphan in orphans for step in orphan.steps),
                 folders=tuple(orphan.path for orphan in orphans),
             )

@@ -23,14 +23,14 @@ import pyarrow as pa
 from chronotile.change import operations
 from chronotile.change.past_state import Past, UnreachableError, refuse_newer
 from chronotile.change.plan import Plan, Seen, Source, Stage, Step, at_hand, put
-from chronotile.change.replay import Effect, Replay, Showing, look_under_way, plan_steps
+from chronotile.change.replay import Effect, Replay, Showing, look_under_way
 from chronotile.change.restore import (
+    VACUUM_NOTE,
     VisibleChange,
     latest_moment,
     metadata_back,
     plan_restore,
     schema_back,
-    vacuum_note,
 )
 from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_done, plan_nothing, plan_undelete, standing_delete
@@ -328,7 +328,7 @@ def plan_restore_rows(
         for moment, count in enumerate(counts, first)
     )
     replay = Replay(first=first, last=last, hidden=change.now.parts, again=())
-    showing = plan_steps(store, history, replay, others, written=planned)
+    showing = Showing(store, history, replay, others, written=planned)
     stages = showing.stages(wait=change.at is None)
     # These steps are for the dry run and the record: the look gives others, of what it wrote.
     stage = Stage(
@@ -341,7 +341,7 @@ def plan_restore_rows(
         command="restore",
         array=store.uri,
         stages=(stage,),
-        notes=(_words(first, end), *([vacuum_note(len(hidden))] if hidden else [])),
+        notes=(_words(first, end), *([VACUUM_NOTE] if hidden else [])),
         hidden=hidden,
         rows={"rewritten": sum(counts)},
         added=showing.added,
@@ -378,7 +378,7 @@ class RewrittenRows:
                 self.showing.copies, self.counts, _cells(self.then)
             )
         ]
-        stages = replace(self.showing, copies=tuple(written)).stages(wait=self.wait)
+        stages = self.showing.stages(wait=self.wait, copies=tuple(written))
         paths = frozenset(step.path for stage in stages for step in stage.steps)
         return Seen(leave=paths, stages=stages)
 

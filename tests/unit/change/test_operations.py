@@ -194,7 +194,7 @@ def test_below_a_final_change_undo_names_the_one_that_it_can_take_back(made: Eng
     handle.delete("a == 1")
     handle.vacuum()
     delete = next(one for one in list_operations(handle.store) if one.command == "delete")
-    with pytest.raises(RefusedError, match=f"the delete before it can be undone: .*{delete.id}$"):
+    with pytest.raises(RefusedError, match=f"the delete .* may still be undone: .*{delete.id}$"):
         handle.undo()
     handle.undo(delete.id)
 

@@ -406,7 +406,7 @@ def test_a_merge_without_its_vac_is_told(tmp_path: pathlib.Path) -> None:
     for path in array.commits_folder.iterdir():
         path.unlink()
     report = repair(array.uri, commit_orphans=True, dry_run=True)
-    assert any("spans the times of 2 other fragments" in note for note in report.notes)
+    assert any("merged ones beside what they were made from" in note for note in report.notes)
 
 
 def test_a_delete_that_was_lost_with_its_con_gets_a_stand_in(tmp_path: pathlib.Path) -> None:

@@ -278,6 +278,6 @@ def test_a_con_that_was_cut_inside_a_delete_that_has_its_own_file(tmp_path: path
     assert f"__commits/{con.name}, which is cut, probably held it" in orphan.message
     report = chronotile.repair(array.uri)
     (note,) = report.notes
-    assert f"{orphan.path} is whole, and its commit probably stood there" in note
+    assert f"of 1 whole fragment are probably lost, as of {orphan.path}" in note
     assert note.endswith(f"chronotile repair {array.uri} --commit-orphans")
     assert len(open_log(array.uri).view().deletes) == 1
