@@ -170,7 +170,7 @@ def test_an_ignored_write_that_is_loose_stays_loose(array: EngineArray) -> None:
     ign.write_text(f"__commits/{loose}\n")
     before = array.answers([(0, 9), (0, 50), (0, 200)])
     report = consolidate(array.uri)
-    assert any("1 write loose" in note for note in report.notes)
+    assert any("1 write left loose" in note for note in report.notes)
     vacuum(array.uri)
     assert array.files("__commits", "*.wrt") == [loose]
     assert array.answers(before) == before

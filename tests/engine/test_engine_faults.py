@@ -384,7 +384,7 @@ def test_f11_an_update_deletes(array: EngineArray) -> None:
     assert len(array.files("__commits", "*.upd")) == 2
     assert array.answers(before) == before
     report = consolidate(array.uri, updates=True)
-    assert any("unseen by TileDB" in note for note in report.notes)
+    assert any("2 updates put into the .con" in note for note in report.notes)
     (item,) = found(array, "con-has-updates")
     assert "2 updates" in item.message
     vacuum(array.uri, updates=True)

@@ -222,14 +222,15 @@ def _notes(table: CommitTable, *, updates: bool, array: str) -> Iterable[str]:
     loose = table.loose
     rows = np.flatnonzero(~loose & (table.uris.ext == UPD)).tolist()
     if unseen := len({*map(table.uri, rows)}):
-        words = f"in a .con, where TileDB does not see it: {count_text(unseen, 'update')}"
+        words = f"TileDB does not see {count_text(unseen, 'update')} in a .con"
         yield f"{words}; to write the rows: chronotile apply {shell_word(array)}"
     if kept := int(np.count_nonzero(loose & (table.uris.ext == UPD))):
-        where = "in the .con, unseen by TileDB" if updates else "loose: TileDB sees none in a .con"
-        yield f"{count_text(kept, 'update')} {where}"
+        where = "put into the .con" if updates else "left loose"
+        yield f"{count_text(kept, 'update')} {where}: TileDB sees no update in a .con"
     ignored = int(np.count_nonzero(loose & (table.uris.ext <= OK) & table.ignored))
     if ignored:
-        yield f"{count_text(ignored, 'write')} loose: an .ign names it, inside a .con too"
+        why = "TileDB shows a loose write that an .ign names, and would hide it in a .con"
+        yield f"{count_text(ignored, 'write')} left loose: {why}"
     newer = int(np.count_nonzero(loose & table.is_from_version(NEWEST_VERSION + 1)))
     if newer:
         yield f"{count_text(newer, 'commit')} left loose: {NEWER}"

@@ -381,7 +381,7 @@ def test_a_missing_extra_is_one_line(array: Path, tmp_path: Path) -> None:
 def test_words_in_the_right_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_sample(str(tmp_path))
     _, text, _ = run(capsys, "consolidate", tmp_path, "--dry-run")
-    assert "note: 1 update loose: TileDB" in text
+    assert "note: 1 update left loose: TileDB" in text
     schema = next((CASES["op-blob-var"].array / "__schema").iterdir())
     _, text, _ = run(capsys, "show", schema)
     assert "a: blob, variable length" in text
