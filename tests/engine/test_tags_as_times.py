@@ -65,7 +65,7 @@ def options(command: click.Command, path: str = "") -> Iterator[str]:
 
 
 def test_the_list_is_whole() -> None:
-    assert set(options(program)) == CALLS.keys()
+    assert set(options(program)) == CALLS.keys() - {"members --end"}  # `--as-of`, spelled otherwise
 
 
 class Tagged(NamedTuple):

@@ -173,7 +173,7 @@ def encode_fragment_metadata(schema: Schema, name: str) -> bytes:
     >>> from chronotile.format.fragment_footer import footer_size
     >>> data = encode_fragment_metadata(sample_schema(), "__1_1_ab")
     >>> size = footer_size(data, len(data), VERSION, None, "sample")
-    >>> decode_footer(data[-size:], sample_schema(), "sample").files
+    >>> decode_footer(data[-size:], sample_schema(), "sample").cell_files
     ()
     """
     fanout, no_levels = 10, 0
