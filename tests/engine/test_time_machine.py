@@ -341,7 +341,7 @@ def test_what_an_undo_refuses(array: EngineArray) -> None:
     done = ct.undo(array.uri)
     assert done.undoes == restored.operation
     redo = f"chronotile undo {array.uri} {done.operation}"
-    undone = rf"\(restore {restored.operation}\) is undone already; to redo it: {redo}$"
+    undone = f"every change is undone; to redo the restore {restored.operation}: {redo}$"
     with pytest.raises(RefusedError, match=undone):
         ct.undo(array.uri)
     with pytest.raises(RefusedError, match="is undone already"):

@@ -535,3 +535,46 @@ def test_each_way_back_says_how_many_rows_it_touches(made: EngineArray) -> None:
     staging = EngineArray(made.folder.with_name("staging")).create()
     staging.write(50, {5: 5, 6: 6, 7: 7})
     assert opened(made).publish(staging.uri, dry_run=True).rows == {"published": 3}
+
+
+def test_a_redo_below_one_that_it_relies_on_is_refused(made: EngineArray) -> None:
+    deleted = opened(made).delete("a == 1")
+    merged = opened(made).consolidate()
+    undone = [opened(made).undo().operation or "" for _ in range(2)]
+    before = seen(made)
+    redo = f"to redo the delete {deleted.operation}: chronotile undo {made.uri} {undone[1]}$"
+    with pytest.raises(RefusedError, match=redo):
+        opened(made).undo()
+    first = f"would come back with it; .* chronotile undo {made.uri} {undone[1]}$"
+    with pytest.raises(RefusedError, match=f"the consolidate {merged.operation}: .*{first}"):
+        opened(made).undo(undone[0])
+    assert seen(made) == before
+    for one in reversed(undone):
+        opened(made).undo(one)
+    assert_tidy(made)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_merge_is_not_redone_over_another_one(tmp_path: Path, ours: bool) -> None:
+    array = EngineArray(tmp_path / "array").create(duplicates=True)
+    array.write(10, {1: 1, 2: 2})
+    array.write(20, {3: 3})
+    before = array.answer(0, 30)
+    opened(array).compact(quiet="0s")
+    undone = opened(array).undo()
+    if ours:
+        opened(array).compact(quiet="0s")
+    else:
+        array.consolidate("fragments")
+    with pytest.raises(RefusedError, match=r"cannot redo the compact .* since the undo$"):
+        opened(array).undo(undone.operation)
+    assert array.answer(0, 30) == before
+
+
+def test_an_undo_of_a_redo_counts_as_an_undo(made: EngineArray) -> None:
+    deleted = opened(made).delete("a == 1").operation or ""
+    for _ in range(3):
+        opened(made).undo(list_operations(open_store(made.uri))[0].id)
+    assert states(made)[deleted] == "undone"
+    with pytest.raises(RefusedError, match="every change is undone; to redo the delete"):
+        opened(made).undo()

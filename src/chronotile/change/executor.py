@@ -101,16 +101,14 @@ def execute(
 
 
 def mark_undone(store: Store, undone: str) -> None:
-    """Mark an operation that was taken back; taking back an undo brings its change again."""
+    """Mark an operation that was taken back; what it took back itself is done again, and so on."""
     by_id = {one.id: one for one in operations.list_operations(store)}
-    target = by_id.get(undone)
-    if target is None:
-        return
-    before = operations.read_operation(store, target).get("undoes")
-    if target.state != "undone":
-        operations.change_state(store, target, "undone")
-    if before in by_id and by_id[before].state != "done":
-        operations.change_state(store, by_id[before], "done")
+    state: operations.State = "undone"
+    while (one := by_id.pop(undone, None)) is not None:
+        undone = str(operations.read_operation(store, one).get("undoes"))
+        if one.state != state:
+            operations.change_state(store, one, state)
+        state = "done" if state == "undone" else "undone"
 
 
 class Execution:

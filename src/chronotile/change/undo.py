@@ -51,7 +51,7 @@ from chronotile.history.read_history import read_history
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError
-from chronotile.visibility.rules import Rules
+from chronotile.visibility.rules import Rules, visible_metadata
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
@@ -119,10 +119,9 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
         return fitting[0]
     if standing := _changes(known, "done", "final"):
         return standing[0]
-    undone = _changes(known, "undone")[:1]
-    last = "".join(f": the last change ({one.command} {one.id}) is undone" for one in undone)
-    again = _redo(store, known, undone)
-    raise RefusedError(store.uri, f"nothing to undo{last} already{again}" if again else NOTHING)
+    again = _redo(store, known, _changes(known, "undone"))
+    nothing = f"nothing to undo: every change is undone{again}"
+    raise RefusedError(store.uri, nothing if again else NOTHING)
 
 
 def _changes(known: Sequence[Operation], *states: str) -> list[Operation]:
@@ -132,13 +131,25 @@ def _changes(known: Sequence[Operation], *states: str) -> list[Operation]:
 
 
 def _redo(store: Store, known: Sequence[Operation], undone: Sequence[Operation]) -> str:
-    """Say how to redo a change that is undone; nothing if no undo of it stands."""
-    ids = [one.id for one in undone]
+    """Say how to redo the change that was undone last; nothing if no undo of one stands."""
+    changes = {one.id: one for one in undone}
     for one in known:
         if (one.command, one.state) != ("undo", "done"):
             continue
-        if operations.read_operation(store, one).get("undoes") in ids:
-            return f"; to redo it: chronotile undo {shell_word(store.uri)} {one.id}"
+        change = changes.get(str(operations.read_operation(store, one).get("undoes")))
+        if change is not None:
+            what = f"{change.command} {change.id}"
+            return f"; to redo the {what}: chronotile undo {shell_word(store.uri)} {one.id}"
+    return ""
+
+
+def _redo_first(store: Store, known: Sequence[Operation], name: str) -> str:
+    """Name the undo that took a file out which another redo needs; nothing if none did."""
+    for one in known:
+        if (one.command, one.state) == ("undo", "done"):
+            moved = (step for step in read_record(store, one).steps if step.get("op") == "move")
+            if any(str(step.get("path")).endswith(name) for step in moved):
+                return f"; to bring it back first: chronotile undo {shell_word(store.uri)} {one.id}"
     return ""
 
 
@@ -303,7 +314,10 @@ def plan_inverse(
             inverse = _Inverse(store, record, begun, keep | _cons_of_others(record, inverse))
             steps = inverse.steps()
             after = _after(store, history, inverse)
-        _Judge(store, history, record, inverse).judge(after)
+        judge = _Judge(store, history, record, inverse)
+        judge.judge(after)
+        if begun is None and inverse.has_steps:
+            judge.refuse_other_redo(before, after)
         back = after - before
         # First: a run that was broken off finds out by the schemas that go which ones come back.
         steps = (*schemas, *steps)
@@ -736,6 +750,29 @@ class _Judge:
             if vacuum.path not in own and not names.isdisjoint(vacuum.targets):
                 problem = f"found {vacuum.name.text}, into which its metadata was merged"
                 raise self._refused(f"{problem}: {FINAL}")
+
+    def refuse_other_redo(self, before: set[str], after: set[str]) -> None:
+        """Refuse to redo a change that relies on what is gone or hidden since it was undone."""
+        known = operations.list_operations(self.store)
+        undone = [read_record(self.store, one) for one in known if one.id == self.record.undoes]
+        for change in undone:
+            own = change.added | {str(step.get("path")) for step in change.steps}
+            shown = self.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
+            there = {self.history.table.name(row) for row in shown}
+            there |= {name.text for name in visible_metadata(self.history, 0, MAX_TIMESTAMP)}
+            relied_on = set(change.hidden)
+            for path, data in self.inverse.back.items():
+                if path.startswith(f"{META}/") and path.endswith(".vac"):
+                    relied_on |= {vacuumed_name(line) for line in decode_vac(data, path)}
+            if lost := sorted(relied_on - there) or sorted(self.record.added - before):
+                problem = f"{lost[0]} is gone or hidden since the undo"
+            elif lost := sorted(after - before - own):
+                problem = f"{lost[0]}, which was taken out since, would come back with it"
+            else:
+                continue
+            first = _redo_first(self.store, known, lost[0].rpartition("/")[2])
+            what = f"cannot redo the {change.command} {change.id}: {problem}{first}"
+            raise RefusedError(self.store.uri, what)
 
     def _refuse_spanning(self, moment: int) -> None:
         """Refuse if a dense array was consolidated over the change: order would be wrong."""
