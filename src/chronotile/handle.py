@@ -988,18 +988,15 @@ def open(  # noqa: A001 (the name that users call)
 
 def open_at(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open what is at a store: an array, or a group; of a path into one, the one around it."""
-    from chronotile.history.listing import array_around, is_group_at
+    from chronotile.history.listing import array_around, is_group_at, with_near
 
     try:
         is_group = is_group_at(store)
     except ReadError as error:
-        around, near = array_around(store), store.near_path()
+        around = array_around(store)
         if around is not None:
             return open_at(around, key)
-        if near is None:
-            raise
-        problem = f"{error.problem}; did you mean {shell_word(near)}?"
-        raise type(error)(error.where, problem) from None
+        raise with_near(store, error) from None
     if is_group:
         from chronotile.group import Group
 
@@ -1013,9 +1010,14 @@ def open_tree(store: Store, key: bytes | str | None = None) -> Array | Group:
     """Open an array, a group, or a folder above them: it is copied as a group is."""
     from chronotile.array import Array
     from chronotile.group import Group
-    from chronotile.history.listing import is_array
+    from chronotile.history.listing import enter, is_array, with_near
 
-    return (Array if is_array(store.list_dir()) else Group)(store, key)
+    store = enter(store)
+    try:
+        kind = Array if is_array(store.list_dir()) else Group
+    except ReadError as error:
+        raise with_near(store, error) from None
+    return kind(store, key)
 
 
 def for_users(

@@ -25,7 +25,7 @@ from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, St
 from chronotile.fleet.flat_listing import Neighbours, neighbours
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
-from chronotile.history.listing import OF_GROUPS, is_array, is_group
+from chronotile.history.listing import OF_GROUPS, enter, is_array, is_group, with_near
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import open_store
 from chronotile.visibility.group_members import members_at
@@ -120,10 +120,13 @@ def find_arrays(
     fresh = search.fresh(stores)
     left = search.run([store for store in fresh if store.traits.pace == "quick"], 1)
     left += search.run([store for store in fresh if store.traits.pace == "slow"], CONCURRENCY)
-    for store in () if lenient else stores:
+    for store in stores:
         if (problem := search.problems.get(store.uri)) is not None:
             kind = ArrayNotFoundError if problem.missing else StorageError
-            raise kind(problem.uri, problem.message)
+            error = with_near(store, kind(problem.uri, problem.message))
+            if not lenient:
+                raise error
+            search.problems[store.uri] = problem._replace(message=error.problem)
     return search.fleet(left)
 
 
@@ -249,7 +252,7 @@ def _members(store: Store, key: bytes | None) -> Iterator[Store]:
 
 def _expanded(root: str, options: Mapping[str, str]) -> Iterator[Store]:
     """Give the folders that a root or a pattern names."""
-    literal = open_store(root, options)
+    literal = enter(open_store(root, options))
     if not _WILD.search(root) or literal.exists():
         yield literal
         return

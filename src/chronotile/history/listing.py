@@ -13,10 +13,11 @@ the single file `__array_schema.tdb`. One array can have both.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import ArrayNotFoundError, ChronotileError, shell_word
+from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, shell_word
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
@@ -368,6 +369,35 @@ def no_array(store: Store, folders: Collection[str]) -> ArrayNotFoundError:
         if below.groups or below.arrays:
             problem = f"{problem}; {below.words()}: chronotile ls {shell_word(store.uri)}"
     return ArrayNotFoundError(store.uri, problem)
+
+
+def enter(store: Store) -> Store:
+    """Give the array or group that a path leads into, if it does; else the store.
+
+    >>> from chronotile.storage.store import open_store
+    >>> open_store("memory:doc-enter/a").put_if_absent("__schema/s", b"")
+    >>> enter(open_store("memory:doc-enter/a/__schema")).uri
+    'memory://doc-enter/a'
+    >>> enter(open_store("memory:doc-enter")).uri
+    'memory://doc-enter'
+    """
+    around = array_around(store)
+    if around is not None:
+        with suppress(ReadError):
+            is_group_at(around)
+            with suppress(ReadError):
+                if is_array(store.list_dir()):  # an array of labels, which lies in another one
+                    return store
+            return around
+    return store
+
+
+def with_near(store: Store, error: ReadError) -> ReadError:
+    """Add to an error on a place of which nothing is there the path that is most like it."""
+    near = store.near_path()
+    if near is None:
+        return error
+    return type(error)(error.where, f"{error.problem}; did you mean {shell_word(near)}?")
 
 
 def array_around(store: Store) -> Store | None:

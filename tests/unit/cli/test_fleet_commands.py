@@ -46,6 +46,16 @@ def test_a_list_has_every_array_and_group(root: Path, capsys: pytest.CaptureFixt
     assert last.startswith("4 arrays, 2 groups, ")
 
 
+def test_a_path_into_an_array_is_copied_as_the_array(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = root / "copy"
+    assert main(["replicate", str(root / "array" / "__commits"), str(copy)]) == 0
+    assert (copy / "__schema").is_dir()
+    assert main(["replicate", str(root / "arary"), str(copy)]) == 3
+    assert f"did you mean {root / 'array'}?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("sort", ["size", "commits", "changed", "fragments"])
 def test_a_list_is_sorted(sort: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = answer(capsys, "ls", root, "--sort", sort)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,6 +56,26 @@ def test_a_root_with_a_star_in_its_name_is_taken_as_written(tmp_path: Path) -> N
     (tmp_path / "g*" / "a" / "__schema").mkdir(parents=True)
     (tmp_path / "gx" / "b" / "__schema").mkdir(parents=True)
     assert find_arrays(f"{tmp_path}/g*").uris == (str(tmp_path / "g*" / "a"),)
+
+
+def test_a_path_into_an_array_or_group_leads_to_it(tmp_path: Path) -> None:
+    for folder in ("a/__schema", "a/__commits", "a/__labels/l/__schema", "g/__group", "__meta/b"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "__meta" / "b" / "__schema").mkdir()
+    for inside in ("a/__commits", "a/__commits/__1_1_ab_22.wrt", "a/__schema"):
+        assert find_arrays(str(tmp_path / inside)).uris == (str(tmp_path / "a"),)
+    assert find_arrays(str(tmp_path / "g" / "__group")).groups == (str(tmp_path / "g"),)
+    for itself in ("a/__labels/l", "__meta/b"):
+        assert find_arrays(str(tmp_path / itself)).uris == (str(tmp_path / itself),)
+
+
+def test_a_root_that_is_not_there_names_one_like_it(tmp_path: Path) -> None:
+    (tmp_path / "readings" / "__schema").mkdir(parents=True)
+    words = f"did you mean {tmp_path / 'readings'}?"
+    with pytest.raises(ArrayNotFoundError, match=re.escape(words)):
+        find_arrays(str(tmp_path / "raedings"))
+    (problem,) = find_arrays([str(tmp_path), str(tmp_path / "raedings")], lenient=True).problems
+    assert problem.message.endswith(words)
 
 
 def test_a_root_that_is_not_there_is_an_error(tmp_path: Path) -> None:
