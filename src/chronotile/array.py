@@ -142,7 +142,7 @@ class Array(Handle["Report"]):
     def _refuse_member(self, member: str | None) -> None:
         if member is not None:
             problem = "expected a group, as members are named, found an array"
-            raise ChronotileError(self.uri, problem)
+            raise WrongCallError(self.uri, problem)
 
     def measure_usage(
         self, *, member: str | None = None

@@ -16,7 +16,6 @@ from chronotile.errors import (
     ChronotileError,
     ReadError,
     WrongCallError,
-    did_you_mean,
     html_card,
     shell_word,
 )
@@ -194,15 +193,9 @@ class Group(Handle[GroupReport]):
         """List the members at a moment, at any depth, whose paths fit a pattern.
 
         Raises:
-            ChronotileError: None does.
+            WrongCallError: None does.
         """
-        nodes = [node for node in self.dataset.tree(end) if node.fits(member)]
-        if member is not None and not nodes:
-            hint = did_you_mean(member, [node.path for node in self.dataset.tree(end)])
-            hint = hint or f"; to list all: chronotile members {shell_word(self.uri)}"
-            problem = f"expected members that fit {member!r}, found none{hint}"
-            raise ChronotileError(self.uri, problem)
-        return nodes
+        return self.dataset.fitting(member, end)
 
     def measure_usage(
         self, *, member: str | None = None
@@ -409,8 +402,8 @@ class Group(Handle[GroupReport]):
 
     def _refuse_member(self, how: How) -> None:
         if how.get("member") is not None:
-            problem = "expected a change of some members, as members are named, found one of all"
-            raise ChronotileError(self.uri, problem)
+            problem = "--member: this change is one of the whole group; leave --member out"
+            raise WrongCallError(self.uri, problem)
 
     def _find_change(self, name: str, how: How) -> tuple[str, How]:
         from glob import escape

@@ -65,7 +65,7 @@ def test_rows_have_their_member_and_null_where_it_lacks_a_field(group: Path) -> 
 def test_a_question_that_no_member_fits_is_refused(group: Path) -> None:
     with pytest.raises(PredicateError, match="there is no field 'c'"):
         ct.read_rows(str(group), fields=["c"])
-    with pytest.raises(ChronotileError, match="found none that fits 'four'"):
+    with pytest.raises(ChronotileError, match="members that fit 'four', found none"):
         ct.read_rows(str(group), member="four")
     with pytest.raises(ChronotileError, match="expected a group"):
         ct.read_rows(str(group / "one"), member="*")

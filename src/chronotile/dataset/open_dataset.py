@@ -10,13 +10,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from chronotile.change.repair_group import mended_history
 from chronotile.change.tag import tags_of_group
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LookedUp, Members, Node, direct_members, walk
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, WrongCallError, did_you_mean, shell_word
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.listing import is_group
@@ -24,7 +24,7 @@ from chronotile.history.read_history import read_history
 from chronotile.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
@@ -121,6 +121,18 @@ class Dataset:
         # A tree now and one at a moment that is still to come are the same.
         return self._trees(self._at(at))
 
+    def fitting(self, pattern: str | None, *moments: Moment | None) -> list[Node]:
+        """List the members whose paths fit a pattern, at some moments (now, if none is given).
+
+        Raises:
+            WrongCallError: None does at any of them.
+        """
+        nodes = [node for at in moments or (None,) for node in self.tree(at)]
+        fitting = [node for node in nodes if node.fits(pattern)]
+        if pattern is not None and not fitting:
+            refuse_pattern(self.uri, pattern, [node.path for node in nodes])
+        return fitting
+
     def direct(self, at: Moment | None = None) -> tuple[Node, ...]:
         """List the members of the group itself, each looked up where it lies."""
         end = self._at(at)
@@ -177,6 +189,28 @@ class Dataset:
         if isinstance(log, ChronotileError):
             raise log
         return log
+
+
+def refuse_pattern(group: str, pattern: str, paths: Sequence[str]) -> NoReturn:
+    """Refuse a pattern that fits no member; suggest one of these paths.
+
+    Raises:
+        WrongCallError: Always.
+    """
+    hint = did_you_mean(pattern, paths)
+    hint = hint or f"; to list all: chronotile members {shell_word(group)}"
+    raise WrongCallError(group, f"expected members that fit {pattern!r}, found none{hint}")
+
+
+def refuse_groups(group: str, pattern: str) -> NoReturn:
+    """Refuse a pattern that fits groups, and none of their arrays.
+
+    Raises:
+        WrongCallError: Always.
+    """
+    problem = f"expected members that are arrays, found groups alone that fit {pattern!r}"
+    inside = shell_word(f"{pattern}/*")
+    raise WrongCallError(group, f"{problem}; for the arrays in them: --member {inside}")
 
 
 def dataset_at(store: Store, key: bytes | str | None = None) -> Dataset:

@@ -21,6 +21,7 @@ from chronotile.change.executor import ATTEMPTS, execute, mark_undone
 from chronotile.change.plan import Plan, Report
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
+from chronotile.dataset.open_dataset import refuse_groups
 from chronotile.errors import ChangedError, ChronotileError, ReadError
 from chronotile.format.documents import json_text
 from chronotile.format.timestamps import iso_time, now_ms
@@ -264,6 +265,8 @@ def plan_members(
         MemberPlan(ArrayOrGroup(one.path, dataset.store, False, True), one, None)
         for one in _lost(dataset, pattern)
     ]
+    if pattern is not None and not planned:
+        refuse_groups(dataset.uri, pattern)
     return planned
 
 
@@ -453,8 +456,8 @@ def arrays_and_groups(
     """List the arrays of a dataset that a change applies to, and its groups if asked for."""
     if groups and pattern is None:
         yield ArrayOrGroup("", dataset.store, is_group=True, is_inside=True)
-    for node in dataset.tree():
-        if node.store is None or not node.fits(pattern):
+    for node in dataset.fitting(pattern):
+        if node.store is None:
             continue
         if node.found == "array" or (groups and node.found == "group"):
             yield ArrayOrGroup(node.path, node.store, node.found == "group", node.is_inside)
@@ -462,8 +465,8 @@ def arrays_and_groups(
 
 def _lost(dataset: Dataset, pattern: str | None) -> Iterator[MemberOutcome]:
     """List the missing members."""
-    for node in dataset.tree():
-        if node.found in LOST and node.fits(pattern):
+    for node in dataset.fitting(pattern):
+        if node.found in LOST:
             yield MemberOutcome(path=node.path, array=node.uri, error=node.problem)
 
 

@@ -27,7 +27,7 @@ from chronotile.change.operations import list_operations
 from chronotile.change.publish import Load, Wish
 from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.dataset.open_dataset import dataset_at
+from chronotile.dataset.open_dataset import dataset_at, refuse_pattern
 from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as, refusal
 from chronotile.errors import ChronotileError
 from chronotile.format.commit_files import commit_name
@@ -170,11 +170,15 @@ def _staged(
         RefusedError: One is staged that the dataset lacks, or that lies outside of its folder.
     """
     wanted: dict[str, list[Node]] = {}
+    paths: list[str] = []
     for place in places:
         options = dict(dataset.store.options)
         for found in dataset_at(open_store(place, options), dataset.key).arrays():
             if pattern is None or fnmatchcase(found.path, pattern):
                 wanted.setdefault(found.path, []).append(found)
+            paths.append(found.path)
+    if pattern is not None and not wanted:
+        refuse_pattern(dataset.uri, pattern, paths)
     here = {node.path: node for node in dataset.arrays()}
     for path, nodes in sorted(wanted.items()):
         node = here.get(path)

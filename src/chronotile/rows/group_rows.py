@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from chronotile.dataset.member_tree import LOST
-from chronotile.errors import ChronotileError, PredicateError, did_you_mean
+from chronotile.dataset.open_dataset import refuse_groups
+from chronotile.errors import ChronotileError, PredicateError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.blame import BLAME_HEADS, blame_of
@@ -147,7 +148,10 @@ def _diff_rows(
     All rows of an array that came in between are new. Those of one that went are deleted, though no
     commit did it.
     """
-    (before, gone), (after, lost) = (_arrays(dataset, t, pattern) for t in (first, last))
+    require_engine()
+    dataset.fitting(pattern, first, last)  # a member may be there at one of them only
+    fitting = ([node for node in dataset.tree(t) if node.fits(pattern)] for t in (first, last))
+    (before, gone), (after, lost) = map(_arrays_of, fitting)
     then, now = ({(node.path, node.uri): node for node in nodes} for nodes in (before, after))
     tables = []
     for key in sorted({*then, *now}):
@@ -189,18 +193,22 @@ def _arrays(
 ) -> tuple[list[Node], list[str]]:
     """Find the arrays whose paths fit a pattern; note members that are not there."""
     require_engine()
-    fitting = [node for node in dataset.tree(moment) if node.fits(pattern)]
-    arrays = [node for node in fitting if node.found == "array"]
-    lost = [node for node in fitting if node.found in LOST]
+    arrays, notes = _arrays_of(dataset.fitting(pattern, moment))
+    if not arrays and (pattern is not None or notes):
+        if pattern is not None:
+            refuse_groups(dataset.uri, pattern)
+        raise ChronotileError(dataset.uri, "expected members that are arrays, found none")
+    return arrays, notes
+
+
+def _arrays_of(nodes: Sequence[Node]) -> tuple[list[Node], list[str]]:
+    """Take the arrays among some members; note those that are not there."""
+    lost = [node for node in nodes if node.found in LOST]
     unreadable = [node for node in lost if node.found == "unreadable"]
     if unreadable:
         raise ChronotileError(unreadable[0].uri, unreadable[0].problem)
-    if not arrays and (pattern is not None or lost):
-        words = "found none" if pattern is None else f"found none that fits {pattern!r}"
-        if pattern is not None:
-            words += did_you_mean(pattern, [node.path for node in dataset.tree(moment)])
-        raise ChronotileError(dataset.uri, f"expected members that are arrays, {words}")
-    return arrays, [f"the member {n.path} is left out: {n.problem or n.found}" for n in lost]
+    notes = [f"the member {n.path} is left out: {n.problem or n.found}" for n in lost]
+    return [node for node in nodes if node.found == "array"], notes
 
 
 def _log(dataset: Dataset, node: Node) -> Log:

@@ -61,8 +61,39 @@ def test_one_history_over_all_members(capsys: pytest.CaptureFixture[str], group:
     assert status == 0
     assert "created the array" in out
     status, _, err = run(capsys, "log", group, "--member", "nobody")
-    assert status == 1
+    assert status == 2
     assert "expected members that fit 'nobody', found none" in err
+
+
+CHANGES = (
+    ("delete", "--where", "a < 3"),
+    ("apply",),
+    ("consolidate",),
+    ("vacuum",),
+    ("compact",),
+    ("repair",),
+    ("erase", "--where", "a < 3", "--yes"),
+    ("restore", "--to", "20"),
+)
+
+
+@pytest.mark.parametrize("call", CHANGES, ids=lambda call: call[0])
+def test_a_change_of_no_member_is_a_wrong_call(
+    capsys: pytest.CaptureFixture[str], group: Path, call: tuple[str, ...]
+) -> None:
+    command, *options = call
+    status, _, err = run(capsys, command, group, *options, "--member", "renamd", "--dry-run")
+    assert (status, "did you mean renamed?" in err) == (2, True), err
+    status, _, err = run(capsys, command, group, *options, "--member", "inner", "--dry-run")
+    if command in ("delete", "apply", "compact", "restore"):  # others change groups too
+        assert (status, "--member 'inner/*'" in err) == (2, True), err
+
+
+def test_nothing_is_staged_for_members_of_that_name(
+    capsys: pytest.CaptureFixture[str], group: Path
+) -> None:
+    status, _, err = run(capsys, "publish", group, group, "--member", "renamd")
+    assert (status, "did you mean renamed?" in err) == (2, True), err
 
 
 def test_the_dataset_as_of_a_moment(capsys: pytest.CaptureFixture[str], group: Path) -> None:
