@@ -123,10 +123,10 @@ def find_arrays(
     for store in stores:
         if (problem := search.problems.get(store.uri)) is not None:
             kind = ArrayNotFoundError if problem.missing else StorageError
-            error = with_near(store, kind(problem.uri, problem.message))
+            named = with_near(store, kind(problem.uri, problem.message))
             if not lenient:
-                raise error
-            search.problems[store.uri] = problem._replace(message=error.problem)
+                raise named
+            search.problems[store.uri] = problem._replace(message=named.problem)
     return search.fleet(left)
 
 
