@@ -35,6 +35,7 @@ _UNSEEN = re.compile(
 
 SECRET_NAME = "key|secret|token|password|sas|credential|account"
 """What is in the name of an option whose value is a secret, as a regular expression."""
+_USER = re.compile(r"(://)[^/@\s]+@")
 _QUERY = re.compile(r"(https?://[^\s?]+)\?[^\s)\"']+")
 
 
@@ -54,12 +55,12 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def without_queries(text: str) -> str:
-    """Leave out the queries of addresses, which may hold a signature.
+    """Leave out the user and the query of an address: a password, a signature.
 
-    >>> without_queries("no 'https://h/x?sig=1' there")
-    "no 'https://h/x?…' there"
+    >>> without_queries("no 'https://u:p@h/x?sig=1' there")
+    "no 'https://…@h/x?…' there"
     """
-    return _QUERY.sub(r"\1?…", text)
+    return _USER.sub(r"\1…@", _QUERY.sub(r"\1?…", text))
 
 
 def is_printable(character: str) -> bool:

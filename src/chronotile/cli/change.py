@@ -734,9 +734,12 @@ def replicate(
     from chronotile.handle import open_tree
     from chronotile.storage.store import open_store
 
-    place = open_tree(open_store(array, access.storage), access.key)
+    place = open_tree(open_store(array, access.storage), access.key_at(array))
     call = Call(place=place, how={"record": False}, as_json=as_json, verbose=verbose, out=None)
-    options["target_options"] = read_pairs("--target-storage", target_options) or None
+    if given := read_pairs("--target-storage", target_options):
+        # What the profile has for the place of TARGET still counts.
+        below = {name: text for name, text in access.storage.items() if " " in name}
+        options["target_options"] = below | given
     losses: set[str] = set()
     while True:
         with progress("copying files") as step:

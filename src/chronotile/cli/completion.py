@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import click
+
 from chronotile.errors import ChronotileError
 from chronotile.format.names import uuid_of
 from chronotile.format.timestamps import DAYS, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import click
 
     from chronotile.array import Array
     from chronotile.group import Group
@@ -46,7 +46,7 @@ def words_for(kind: Kind, ctx: click.Context, incomplete: str) -> list[tuple[str
             for word, about in _words(kind, place)
             if word.startswith(last)
         ]
-    except (ChronotileError, OSError):
+    except (ChronotileError, OSError, click.UsageError):
         return []
 
 

@@ -194,7 +194,7 @@ def _schemas_near(place: str, access: Access) -> tuple[Schema, ...]:
     while array.rpartition("/")[2].startswith("__"):
         array = array.rpartition("/")[0]
     try:
-        return read_schemas(open_store(array, access.storage), access.key)
+        return read_schemas(open_store(array, access.storage), access.key_at(array))
     except ChronotileError:
         return ()
 
@@ -205,11 +205,11 @@ def _schemas_at(place: str, access: Access) -> tuple[Schema, ...]:
     from chronotile.storage.store import open_store
 
     if kind_of_name(place) != "schema":
-        return read_schemas(open_store(place, access.storage), access.key)
+        return read_schemas(open_store(place, access.storage), access.key_at(place))
     folder, name = split_place(place)
     array = folder.removesuffix(f"/{SCHEMA}")
     file = name if array == folder else f"{SCHEMA}/{name}"
-    return read_schemas(open_store(array, access.storage), access.key, file)
+    return read_schemas(open_store(array, access.storage), access.key_at(array), file)
 
 
 @command(epilog="\b\nExample:\n  chronotile show demo/array/__commits/*.del --hex")
@@ -246,7 +246,7 @@ def _show(
     from chronotile.show.byte_ranges import layout
     from chronotile.single_file.decode import decode, kind_of_name, read_file, recognise
 
-    key = access.key
+    key = access.key_at(file)
     try:
         data = read_file(file, access.storage)
     except StorageError as error:

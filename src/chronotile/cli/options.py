@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from chronotile.array import Array
     from chronotile.cli.completion import Kind
+    from chronotile.cli.profile import Profile
     from chronotile.format.timestamps import Ends
     from chronotile.group import Group
     from chronotile.log import Log
@@ -150,13 +151,19 @@ class Access:
     storage: dict[str, str] = field(repr=False)
     key_file: str | None = None
     """Where the key was read from."""
+    profile: Profile | None = field(default=None, repr=False)
+    """Set if the profile has a key for each place; the one above is that of the first place."""
+
+    def key_at(self, uri: str) -> bytes | None:
+        """Give the key of a place."""
+        return self.key if self.profile is None else _read_key(_key_of(self.profile, uri))
 
     def open(self, uri: str, member: Mapping[str, str] | None = None) -> Array | Group:
         """Open an array or a group; a group, if members are named."""
         from chronotile.handle import open_at
         from chronotile.storage.store import open_store
 
-        place = open_at(open_store(uri, self.storage), self.key)
+        place = open_at(open_store(uri, self.storage), self.key_at(uri))
         if member:
             from chronotile.array import Array
 
@@ -311,28 +318,29 @@ def access_of(context: click.Context) -> Access:
 
 
 def _access(context: click.Context, key_file: str | None, storage: tuple[str, ...]) -> Access:
-    given = read_pairs("--storage", storage)
-    options, key = _from_profile(context)
-    place = key_file or key
-    return Access(_read_key(place), options | given, place and str(Path(place).resolve()))
-
-
-def _from_profile(context: click.Context) -> tuple[dict[str, str], str | None]:
-    """Find the options of storage and the key file that the user's profile has for the call."""
     from chronotile.cli.profile import read_profile
 
-    profile = read_profile()
-    if not profile.storage and not profile.keys:
-        return {}, None
+    given, profile = read_pairs("--storage", storage), read_profile()
+    keys = profile if profile.keys and key_file is None else None
+    place = key_file if keys is None else _first_key(keys, context)
+    file = place and str(Path(place).resolve())
+    return Access(_read_key(place), profile.options() | given, file, keys)
+
+
+def _key_of(profile: Profile, uri: str) -> str | None:
+    key = profile.key(uri)
+    return None if key is None else key.value
+
+
+def _first_key(profile: Profile, context: click.Context) -> str | None:
+    """Find the key file of the first place of a call that has one."""
     for param in context.command.params:
         value = context.params.get(param.name or "")
         if isinstance(param, click.Argument) and isinstance(param.type, PlaceType) and value:
-            first = value if isinstance(value, str) else value[0]
-            options, key = profile.options(first), profile.key(first)
-            if options or key:
-                texts = {name: one.value for name, one in options.items()}
-                return texts, None if key is None else str(Path(key.value).expanduser())
-    return {}, None
+            for uri in (value,) if isinstance(value, str) else value:
+                if key := _key_of(profile, uri):
+                    return key
+    return None
 
 
 def window_options(function: F) -> F:

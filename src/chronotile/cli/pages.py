@@ -136,9 +136,8 @@ def _timelines(arrays: list[str], output: Path, title: str, access: Access) -> d
     links = {}
     for number, array in enumerate(arrays, start=1):
         try:
-            picture = open_log(array, key=access.key, storage_options=access.storage).picture(
-                now_ms()
-            )
+            log = open_log(array, key=access.key_at(array), storage_options=access.storage)
+            picture = log.picture(now_ms())
         except ChronotileError:
             continue  # the page says that it cannot be read
         back = f"../{quote(output.name)}", f"Fleet report on {title}"

@@ -4,8 +4,8 @@ In: `config.toml` in the user's config folder, and a place. Out: the options and
 to the place, and `chronotile config`, which shows where each comes from, secrets hidden.
 
 The file is never looked for in the working folder, and must belong to the user: a stranger's could
-send credentials elsewhere. The longest prefix counts, option by option; the command line and the
-environment come before it.
+send credentials elsewhere. Each place that a command opens has its own options: the longest prefix
+counts, option by option. The command line comes first, then the environment, then the profile.
 
     [storage."s3://lake"]
     region = "eu-west-1"
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from chronotile.cli.options import PlaceType, command, reporting
-from chronotile.errors import SECRET_NAME, ChronotileError, did_you_mean
-from chronotile.storage.place import find_place
+from chronotile.errors import SECRET_NAME, ChronotileError, did_you_mean, without_queries
+from chronotile.storage.place import bare_option, find_place, option_below, options_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +40,11 @@ _SECRET = re.compile(SECRET_NAME, re.IGNORECASE)
 _HIDDEN = "(hidden)"
 _ENVIRONMENT = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
 """Scheme -> how the variables begin that the client of the storage reads."""
+_CREDENTIALS = {
+    *("access_key_id", "secret_access_key", "session_token"),
+    *("account_key", "access_key", "sas_key", "sas_token"),
+}
+"""Options that belong together: all of them come from one source."""
 _SAMPLE = '[storage."s3://lake"]\nregion = "eu-west-1"\n[keys]\n"s3://lake/secret" = "~/keys/lake"'
 
 
@@ -60,26 +65,48 @@ class Profile:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Prefix -> the file of a key."""
 
-    def options(self, uri: str) -> dict[str, Setting]:
+    def options(self) -> dict[str, str]:
+        """Give the options of every prefix, less what the environment sets; see `option_below`.
+
+        Whatever a command opens takes from them what holds there, so that no credentials go to
+        the storage of another prefix.
+        """
+        return {
+            option_below(prefix, name): text
+            for prefix, options in self.storage.items()
+            for name, text in options.items()
+            if not _is_set(find_place(prefix), bare_option(name))
+        }
+
+    def settings(self, uri: str) -> dict[str, Setting]:
         """Find the options of storage for a place."""
-        found: dict[str, Setting] = {}
-        for prefix in _around(uri, self.storage):
-            source = f'[storage."{prefix}"]'
-            found |= {name: Setting(text, source) for name, text in self.storage[prefix].items()}
-        return found
+        given = self.options()
+        here = options_at(find_place(uri), ((name, name) for name in given))
+        return {
+            name: Setting(given[full], f'[storage."{full.rpartition(" ")[0]}"]')
+            for name, full in here
+        }
 
     def key(self, uri: str) -> Setting | None:
-        """Find the file of the key for a place."""
-        *_, prefix = (None, *_around(uri, self.keys))
-        return None if prefix is None else Setting(self.keys[prefix], f'[keys] "{prefix}"')
+        """Find the file of the key for a place: that of the longest prefix."""
+        place = find_place(uri)
+        fitting = (prefix for prefix in self.keys if place.is_below(find_place(prefix)))
+        nearest = max(fitting, key=lambda prefix: len(find_place(prefix).root), default=None)
+        if nearest is None:
+            return None
+        return Setting(str(Path(self.keys[nearest]).expanduser()), f'[keys] "{nearest}"')
 
 
-def _around(uri: str, prefixes: Mapping[str, Any]) -> list[str]:
-    """List the prefixes that a place is at or below, the longest last."""
-    place = find_place(uri)
-    places: dict[str, Place] = {prefix: find_place(prefix) for prefix in prefixes}
-    fitting = [prefix for prefix, root in places.items() if place.is_below(root)]
-    return sorted(fitting, key=lambda prefix: len(places[prefix].root))
+def _variables(place: Place) -> dict[str, str]:
+    """Give the environment variables that the client of a storage reads."""
+    begins = _ENVIRONMENT.get(place.uri.partition("://")[0], "\0")
+    return {n: text for n, text in sorted(os.environ.items()) if n.startswith(begins) and text}
+
+
+def _is_set(place: Place, option: str) -> bool:
+    """Return True if the environment has the option, or credentials where it is a part of some."""
+    names = {bare_option(name) for name in _variables(place)}
+    return option in names or (option in _CREDENTIALS and not names.isdisjoint(_CREDENTIALS))
 
 
 def profile_path() -> Path:
@@ -135,21 +162,21 @@ def _texts(table: Mapping[str, Any], path: Path) -> dict[str, str]:
 
 def _applied(profile: Profile, uri: str) -> dict[str, Setting]:
     """Give every setting of a place: name -> value, source."""
-    begins = _ENVIRONMENT.get(uri.partition("://")[0], "\0")
-    settings = {
-        name: Setting(text, "the environment")
-        for name, text in sorted(os.environ.items())
-        if name.startswith(begins)
-    }
-    settings |= profile.options(uri)
+    variables = _variables(find_place(uri))
+    settings = {name: Setting(text, "the environment") for name, text in variables.items()}
+    settings |= profile.settings(uri)
     key = profile.key(uri)
     if given := os.environ.get("CHRONOTILE_KEY_FILE"):
         key = Setting(given, "CHRONOTILE_KEY_FILE in the environment")
-    hidden = {
-        name: one._replace(value=_HIDDEN) if _SECRET.search(name) else one
-        for name, one in settings.items()
-    }
+    hidden = {name: one._replace(value=_hidden(name, one.value)) for name, one in settings.items()}
     return hidden | ({"key file": key} if key is not None else {})
+
+
+def _hidden(name: str, value: str) -> str:
+    """Hide a value that is a secret or holds some; of an address, the user and the query."""
+    text = without_queries(value)
+    is_secret = _SECRET.search(name) or ("=" in text and _SECRET.search(text))
+    return _HIDDEN if is_secret else text
 
 
 def _lines(
@@ -184,7 +211,8 @@ def config(uri: str | None) -> Answer:
     """Show your profile: the storage options and keys that apply to URI, and where they come from.
 
     The profile is config.toml in your config folder; it saves you from repeating --storage and
-    --key-file. Those options and the environment come before it. Secrets are hidden.
+    --key-file. Options come first, then the environment, then the profile; each place of a call has
+    its own. Secrets are hidden.
     """
     from chronotile.show.output import Answer
 

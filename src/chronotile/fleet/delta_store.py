@@ -37,7 +37,7 @@ from chronotile.errors import ArrayNotFoundError, ChronotileError, StorageError
 from chronotile.fleet import array_tables
 from chronotile.fleet.array_tables import SCHEMAS, TIMESTAMP, columns, twinned, with_twins
 from chronotile.format.timestamps import now_ms
-from chronotile.storage.place import with_secrets
+from chronotile.storage.place import find_place, options_at, with_secrets
 from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Output:
 
     def _options(self) -> dict[str, str]:
         """Give the options of the storage, which `deltalake` spells as this package does."""
-        options = with_secrets(self.storage)
+        options = with_secrets(options_at(find_place(self.out), self.storage))
         if options.get("endpoint", "").startswith("http://"):
             options.setdefault("allow_http", "true")
         return options

@@ -55,7 +55,6 @@ _SECRET = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _EXAMPLE = re.compile(r"chronotile .*")
-_USER = re.compile(r"(://)[^/@\s]+@")
 _VALUES = ("--set", "--where")
 """Options whose values are never secrets, whatever the field's name is."""
 
@@ -243,8 +242,7 @@ def _hushed(text: str, arguments: Sequence[str]) -> str:
     >>> _hushed("no 'hush-hush' at https://u:p@h/x?sig=1", ["--storage", "token=hush-hush"])
     "no '…' at https://…@h/x?…"
     """
-    text = without_secrets(text, _secrets(arguments))
-    return _USER.sub(r"\1…@", without_queries(text))
+    return without_queries(without_secrets(text, _secrets(arguments)))
 
 
 def _secrets(arguments: Sequence[str]) -> Iterator[str]:

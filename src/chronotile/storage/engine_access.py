@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.errors import StorageError
+from chronotile.storage.place import bare_option, options_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,6 @@ _SETTINGS = {
     "file": {},
 }
 """Scheme -> our option, without its prefix -> the engine's setting."""
-_PREFIXES = ("aws_", "google_", "azure_storage_", "azure_")
 _URI_SCHEMES = {"gs": "gcs", "az": "azure"}
 
 
@@ -66,16 +66,10 @@ def engine_access(store: Store) -> dict[str, str]:
     if known is None:
         problem = "expected a disk or a bucket, found the memory of a process"
         raise StorageError(store.uri, f"{problem}: TileDB cannot read it")
-    options = {_bare(name): value for name, value in store.options}
+    given = options_at(store.place, store.options)
+    options = {bare_option(name): value for name, value in given}
     settings = {known[name]: value for name, value in options.items() if name in known}
     return settings | _s3_endpoint(options) if store.place.scheme == "s3" else settings
-
-
-def _bare(name: str) -> str:
-    lower = name.lower()
-    for prefix in _PREFIXES:
-        lower = lower.removeprefix(prefix)
-    return {"endpoint_url": "endpoint", "token": "session_token"}.get(lower, lower)
 
 
 def _s3_endpoint(options: Mapping[str, str]) -> dict[str, str]:

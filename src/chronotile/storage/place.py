@@ -364,6 +364,48 @@ def check_path(path: str, where: str) -> str:
     return path
 
 
+_OPTION_PREFIXES = ("aws_", "google_", "azure_storage_", "azure_")
+_OPTION_ALIASES = {
+    "endpoint_url": "endpoint",
+    "endpoint_url_s3": "endpoint",
+    "default_region": "region",
+    "token": "session_token",
+}
+
+
+def bare_option(name: str) -> str:
+    """Give the one name of an option of a storage, or of the environment variable for it.
+
+    >>> bare_option("AWS_ENDPOINT_URL"), bare_option("aws_region")
+    ('endpoint', 'region')
+    """
+    lower = name.lower()
+    for prefix in _OPTION_PREFIXES:
+        lower = lower.removeprefix(prefix)
+    return _OPTION_ALIASES.get(lower, lower)
+
+
+def option_below(prefix: str, name: str) -> str:
+    """Name an option that holds at a place and below it only; `options_at` finds it there."""
+    return f"{find_place(prefix).uri} {name}"
+
+
+def options_at(place: Place, options: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Give the options that hold at a place: those without a place come first, then the nearest.
+
+    >>> options = [("s3://lake region", "a"), ("s3://lake/x region", "b"), ("timeout", "9 s")]
+    >>> options_at(find_place("s3://lake/x/y"), options)
+    (('region', 'b'), ('timeout', '9 s'))
+    >>> options_at(find_place("s3://elsewhere"), options)
+    (('timeout', '9 s'),)
+    """
+    split = ((*name.rpartition(" ")[::2], value) for name, value in options)
+    here = [one for one in split if not one[0] or place.is_below(find_place(one[0]))]
+    here.sort(key=lambda one: (not one[0], len(one[0])))
+    found = {bare_option(name): (name, value) for _, name, value in here}
+    return tuple(sorted(found.values()))
+
+
 FROM_ENVIRONMENT = "env:"
 """How the value of an option begins that is the name of an environment variable."""
 

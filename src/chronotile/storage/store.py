@@ -26,6 +26,7 @@ from chronotile.storage.place import (
     StrangerError,
     check_path,
     find_place,
+    options_at,
 )
 from chronotile.storage.prefetch import ahead
 
@@ -98,7 +99,7 @@ class Store:
             return Disk(self.place)
         from chronotile.storage.bucket import Bucket  # its client takes longer to load than a log
 
-        return Bucket(self.place, self.options)
+        return Bucket(self.place, options_at(self.place, self.options))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.place, self.options)
@@ -165,9 +166,11 @@ class Store:
     def at(self, place: Place) -> Store:
         """Give a store at another place, with the same hook.
 
-        Storage options go along only to the same kind of storage: they may hold secrets.
+        Storage options go along only to the same kind of storage: they may hold secrets. Those
+        for a place and what is below it find their own.
         """
-        options = self.options if place.scheme == self.place.scheme else ()
+        is_same = place.scheme == self.place.scheme
+        options = tuple(one for one in self.options if is_same or " " in one[0])
         return replace(self, place=place, options=options)
 
     def child(self, path: str) -> Store:
