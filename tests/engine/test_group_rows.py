@@ -134,3 +134,12 @@ def test_the_commands_take_a_group(group: Path, capsys: pytest.CaptureFixture[st
     assert ct.removed_rows(str(group), name).to_pylist() == rows
     assert main(["diff", str(group), "1", "2", "--member", "one"]) == 2
     assert main(["rows", str(group), "--removed-by", "__1_1_nobody_22"]) == 2
+
+
+def test_blame_leaves_a_dense_member_out(group: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put_list(group, 16, member("cube"))
+    cube = EngineArray(group / "cube").create(sparse=False)
+    cube.write(12, {1: 2, 2: 2})
+    rows, err = said(capsys, "blame", group, "--row", "a=2")
+    assert {row["member"] for row in rows} == {"one"}
+    assert "the member cube is left out" in err

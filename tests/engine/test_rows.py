@@ -470,6 +470,16 @@ def test_dense_cells_differ_where_they_were_written(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("row", ["x=1", "a=1"])
+def test_blame_of_a_dense_array_is_refused(row: str, tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create(sparse=False)
+    array.write(10, {0: 1, 1: 2, 2: 3})
+    with pytest.raises(RefusedError) as refused:
+        ct.blame(array.uri, [row])
+    hint = f"to list the cells that changed: chronotile diff {array.uri} 0 now --rows"
+    assert refused.value.to_dict()["hint"] == hint
+
+
 def test_an_error_names_the_array_and_the_way_to_see_the_damage(tmp_path: Path) -> None:
     array = EngineArray(tmp_path / "array").create()
     array.write(1, {1: 1, 2: 2})

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
-from chronotile.errors import PredicateError
+from chronotile.errors import PredicateError, shell_word
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.diff import with_heads
 from chronotile.rows.engine import Range
@@ -62,9 +63,15 @@ def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
 
     Raises:
         PredicateError: A field or value does not fit the schema.
+        RefusedError: The array is dense.
     """
     at = snapshot(log, last_time(log))
     schema = at.schema
+    if schema.dense:
+        array = shell_word(log.array)
+        problem = "the array is dense: blame can only follow the rows of a sparse array"
+        hint = f"to list the cells that changed: chronotile diff {array} 0 now --rows"
+        raise RefusedError(log.array, f"{problem}; {hint}")
     texts = [f"{n}={v}" for n, v in row.items()] if isinstance(row, Mapping) else list(row)
     leaves = parse_row(texts, schema)
     if not leaves:

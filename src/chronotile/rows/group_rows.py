@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.open_dataset import refuse_groups
 from chronotile.errors import ChronotileError, PredicateError
@@ -219,13 +220,13 @@ def _log(dataset: Dataset, node: Node) -> Log:
 def _ask_each(
     dataset: Dataset, nodes: Iterable[Node], ask: Callable[[Log], T]
 ) -> tuple[list[tuple[str, T]], list[str]]:
-    """Ask each array that has the fields of the question; note the others."""
+    """Ask each array that can answer; note those that lack a field, or are of the wrong kind."""
     answers, notes = [], []
-    error: PredicateError | None = None
+    error: PredicateError | RefusedError | None = None
     for node in nodes:
         try:
             answers.append((node.path, ask(_log(dataset, node))))
-        except PredicateError as problem:
+        except (PredicateError, RefusedError) as problem:
             error = error or problem
             notes.append(f"the member {node.path} is left out: {problem}")
     if error is not None and not answers:
