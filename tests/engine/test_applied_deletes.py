@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from chronotile.array import Array
 from chronotile.check.findings import RefusedError
 from chronotile.cli import sample
 from chronotile.cli.program import main
-from chronotile.format.timestamps import time_text
+from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.store import open_store
 
 KEY = "0123456789abcdeF0123456789abcdeF"
@@ -316,3 +317,36 @@ def test_rows_of_before_a_field_was_added_are_counted(
     for command in ("log", "explain"):
         main([command, array.uri])
         assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("vacuumed", [False, True])
+def test_a_merge_after_a_delete_on_a_later_field_keeps_its_rows_in_view(
+    tmp_path: Path, *, duplicates: bool, vacuumed: bool
+) -> None:
+    """F15: the merge fills the field, so that its cells look as if the delete had kept them."""
+    array = EngineArray(tmp_path / "array").create(duplicates=duplicates)
+    base = now_ms()
+    array.write(base + 1, {1: 1, 2: 2, 3: 3})
+    array.write(base + 2, {3: 30, 4: 4})
+    array.consolidate("fragments")  # these cells have two versions of x = 3
+    array.evolve(add=tiledb.Attr("b", dtype=np.int32), at=base + 3)
+    time.sleep(0.01)
+    columns = {name: np.array([5, 7], np.int32) for name in ("a", "b")}
+    array.write_columns(base + 4, [5, 7], columns)
+    array.delete(base + 5, "b == 7")
+    array.consolidate("fragments")
+    if vacuumed:
+        array.vacuum("fragments")
+    removed = 5 + duplicates
+    assert len(array.answer()) == 1
+    opened = Array(open_store(array.uri))
+    reader = opened.row_reader()
+    assert sum(map(len, reader.batches(played=True))) == 1
+    gone = opened.diff(base + 4, base + 5, rows=True)
+    assert gone["change"].to_pylist() == ["delete"] * removed
+    assert set(opened.blame(["x=1"])["event"].to_pylist()) == {"wrote", "removed"}
+    delete = the_delete(array).stem
+    assert len(opened.removed_rows(delete)) == removed
+    assert opened.undelete(delete).rows == {"restored": removed}
+    assert len(array.answer()) == 1 + removed

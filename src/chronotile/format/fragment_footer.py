@@ -507,11 +507,14 @@ def _fields(schema: Schema, version: int, times: int, deletes: int) -> Iterator[
         yield FooterField("__delete_condition_index", "dci", "deletes")
 
 
-def without_delete_metadata(raw: bytes, footer: Footer, layout: FooterLayout) -> bytes:
+def without_delete_metadata(
+    raw: bytes, footer: Footer, layout: FooterLayout, *, times_of_removal: bool = False
+) -> bytes:
     """Rewrite a footer without its delete metadata, with its length behind it.
 
     A reader then finds every cell of the fragment, whatever deletes were applied when it was
-    merged, and passes over the files of the delete metadata.
+    merged, and passes over the files of the delete metadata. With `times_of_removal` it takes the
+    time of a cell's removal, if it finds that file as `t.tdb`, for the time of its write.
 
     `raw` is the footer without the length behind it; `footer` is the same, decoded.
     """
@@ -519,8 +522,10 @@ def without_delete_metadata(raw: bytes, footer: Footer, layout: FooterLayout) ->
     end = len(raw) - footer.len_sections
     start = end - numbers.packed.size
     values = numbers.packed.unpack_from(raw, start)
-    # The last two fields of each list are the time of a cell's removal, and by which delete.
-    gone = {at for _, first, stop in numbers.lists if stop > first for at in (stop - 2, stop - 1)}
+    # The last three fields of each list: when a cell was written, when removed, by which delete.
+    passed = 3 if times_of_removal else 2
+    lists = [stop for _, first, stop in numbers.lists if stop > first]
+    gone = {at for stop in lists for at in (stop - passed, stop - 1)}
     kept = [value for at, value in enumerate(values) if at not in gone]
     # The flag stands right before the numbers.
     data = raw[: start - 1] + b"\0" + struct.pack(f"<{len(kept)}Q", *kept) + raw[end:]

@@ -7,33 +7,42 @@ that a merged fragment has applied.
 Where fragments differ in the fields that they lack, the engine is asked for each kind by itself,
 with every version of a cell; this module then picks the newest, one range of the first dimension
 after the other, so that memory stays bounded.
+
+A merge fills the fields that a cell lacks. Deletes that the merged fragment has applied acted
+before that, on cells without the field (F15). The fragment tells when each cell was removed: those
+that such a delete removed are given without the field.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.errors import BadFileError, ChronotileError, ReadError, shell_word
-from chronotile.format.fragment_footer import without_delete_metadata
+from chronotile.format.fragment_footer import METADATA, without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_footers import FooterReader
-from chronotile.rows.engine_cells import layout_of, read_cells
+from chronotile.rows.engine_cells import Cells, layout_of, read_cells
 from chronotile.rows.places import newest_cells, ranges_of_first
-from chronotile.rows.scratch_arrays import bare_array
+from chronotile.rows.scratch_arrays import FAR, bare_array
 from chronotile.rows.snapshot import fields_needed
+from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
 
     from chronotile.format.schema import Field, Schema
     from chronotile.history.read_footers import StoredFooter
     from chronotile.log import Log
     from chronotile.rows.engine import Engine, Range
-    from chronotile.rows.engine_cells import Cells
     from chronotile.rows.snapshot import RowChange, Snapshot
     from chronotile.storage.store import Store
 
@@ -41,15 +50,34 @@ MOST_CELLS = 4_000_000
 """Cells that are in memory at a time while the newest are picked."""
 
 
+class _Kind(NamedTuple):
+    """Fragments that are read together."""
+
+    lacks: frozenset[str]
+    """The fields that they lack."""
+    filled: str | None = None
+    """The merged fragment, alone of its kind, that has applied deletes to cells without a field."""
+
+
+class _Removals(NamedTuple):
+    """How a merged fragment tells which cells a delete has removed that lacked its fields."""
+
+    files: Mapping[str, bytes]
+    """Those that stand in for its own: then the time of a cell's write is that of its removal."""
+    times: frozenset[int]
+    """The times of those deletes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellSource:
     """The fragments that hold the cells of a window, and how to read them."""
 
     at: Snapshot
-    kinds: Mapping[frozenset[str], Sequence[int]]
-    """The fields that fragments lack -> the rows of their commits in the log's table."""
-    metadata: Mapping[str, bytes | None]
-    """Merged fragment -> its metadata without the removed cells, if it names any."""
+    kinds: Mapping[_Kind, Sequence[int]]
+    """The rows of their commits in the log's table."""
+    instead: Mapping[str, Mapping[str, bytes]]
+    """Merged fragment -> metadata without the removed cells, if it names any."""
+    removals: Mapping[str, _Removals]
     every_version: bool
     """Give older cells of a place too."""
 
@@ -57,42 +85,70 @@ class CellSource:
         self, fields: Sequence[Field], ranges: Sequence[Range] = (), most_cells: int = MOST_CELLS
     ) -> Iterator[Cells]:
         """Read the cells of some fields, somewhere or everywhere."""
-        if len(self.kinds) > 1 and not (self.every_version or self.at.schema.allows_duplicates):
+        is_picked = len(self.kinds) > 1 or any(kind.filled for kind in self.kinds)
+        if is_picked and not (self.every_version or self.at.schema.allows_duplicates):
             yield from self._picked(fields, ranges, most_cells)
             return
         with ExitStack() as stack:
-            for lacks in self.kinds:
-                engine = self._opened(stack, lacks, fields, every_version=self.every_version)
-                yield from self._read(engine, lacks, fields, ranges)
+            for kind in self.kinds:
+                engine = self._opened(stack, kind, fields, every_version=self.every_version)
+                yield from self._read(engine, kind, fields, ranges)
 
     def _opened(
-        self,
-        stack: ExitStack,
-        lacks: frozenset[str],
-        fields: Sequence[Field],
-        *,
-        every_version: bool,
+        self, stack: ExitStack, kind: _Kind, fields: Sequence[Field], *, every_version: bool
     ) -> Engine:
         bare = bare_array(
-            self.at,
-            self.kinds[lacks],
+            # Of each cell of a filled fragment the time of its removal is wanted, whatever it is.
+            replace(self.at, end=FAR) if kind.filled else self.at,
+            self.kinds[kind],
             every_version=every_version,
-            metadata=self.metadata,
+            merged=self.instead,
             fields=[field.name for field in fields],
         )
         return stack.enter_context(bare)
 
     def _read(
-        self,
-        engine: Engine,
-        lacks: frozenset[str],
-        fields: Sequence[Field],
-        ranges: Sequence[Range],
+        self, engine: Engine, kind: _Kind, fields: Sequence[Field], ranges: Sequence[Range]
     ) -> Iterator[Cells]:
         # The layout that every bare array can be read in, with duplicates or without.
         layout = layout_of(self.at.log.history, every_version=True)
-        for cells in read_cells(engine, fields, times=True, layout=layout, ranges=ranges):
-            yield replace(cells, lacks=lacks)
+        batches = read_cells(engine, fields, times=True, layout=layout, ranges=ranges)
+        if kind.filled is None:
+            yield from (replace(cells, lacks=kind.lacks) for cells in batches)
+            return
+        removed, start = self._removed(kind, ranges, layout), 0
+        for cells in batches:
+            yield from self._unfilled(cells, kind, removed[start : start + len(cells)])
+            start += len(cells)
+
+    def _removed(self, kind: _Kind, ranges: Sequence[Range], layout: int) -> npt.NDArray[np.uint64]:
+        """Read when each cell of a filled fragment was removed, in the same order."""
+        assert kind.filled is not None
+        files = {kind.filled: self.removals[kind.filled].files}
+        first = self.at.schema.dimensions[:1]
+        with ExitStack() as stack:
+            engine = replace(self, instead=files)._opened(stack, kind, first, every_version=True)
+            batches = read_cells(engine, first, times=True, layout=layout, ranges=ranges)
+            return np.concatenate([np.empty(0, np.uint64), *(cells.times for cells in batches)])
+
+    def _unfilled(
+        self, cells: Cells, kind: _Kind, removed: npt.NDArray[np.uint64]
+    ) -> Iterator[Cells]:
+        """Split cells by the fields that they lacked when a delete acted on them."""
+        assert kind.filled is not None
+        named = fields_needed(self.at.changes)
+        is_removed = np.isin(removed, [*self.removals[kind.filled].times])
+        moments = np.where(is_removed, cells.times, np.uint64(MAX_TIMESTAMP))
+        lacks = {
+            moment: kind.lacks | _lacked_at(self.at, moment, named) if moment < FAR else kind.lacks
+            for moment in np.unique(moments).tolist()
+        }
+        for lacked in dict.fromkeys(lacks.values()):
+            chosen = [moment for moment, one in lacks.items() if one == lacked]
+            mask = np.isin(moments, np.array(chosen, np.uint64))
+            mask &= cells.times <= np.uint64(self.at.end)
+            columns = tuple(column.filter(pa.array(mask)) for column in cells.columns)
+            yield Cells(columns, cells.times[mask], lacked)
 
     def _picked(
         self, fields: Sequence[Field], ranges: Sequence[Range], most_cells: int
@@ -103,22 +159,21 @@ class CellSource:
         chosen = [wanted.index(field) for field in fields]
         with ExitStack() as stack:
             engines = {
-                lacks: self._opened(stack, lacks, wanted, every_version=True)
-                for lacks in self.kinds
+                kind: self._opened(stack, kind, wanted, every_version=True) for kind in self.kinds
             }
             parts: list[Sequence[Range]] = [ranges]
             if not ranges:
                 firsts = (
                     cells.columns[0]
-                    for lacks, engine in engines.items()
-                    for cells in self._read(engine, lacks, dimensions[:1], ())
+                    for kind, engine in engines.items()
+                    for cells in self._read(engine, kind, dimensions[:1], ())
                 )
                 parts = [*ranges_of_first(dimensions[0], firsts, most_cells)]
             for number, part in enumerate(parts):
                 every = [
                     cells
-                    for lacks, engine in engines.items()
-                    for cells in self._read(engine, lacks, wanted, part)
+                    for kind, engine in engines.items()
+                    for cells in self._read(engine, kind, wanted, part)
                 ]
                 low = part[0].low if number else None  # it belongs to the part before
                 for cells in newest_cells(every, len(dimensions), low):
@@ -126,12 +181,17 @@ class CellSource:
 
 
 def cell_source(
-    at: Snapshot, *, every_version: bool = False, rows: Sequence[int] | None = None
+    at: Snapshot,
+    *,
+    every_version: bool = False,
+    rows: Sequence[int] | None = None,
+    less_removed: Collection[str] = (),
 ) -> CellSource:
     """Find out which fragments are read together, and how.
 
     The changes of `at` are going to act on the cells. `every_version` gives older cells of a place
-    too; `rows` chooses fragments by the rows of their commits.
+    too; `rows` chooses fragments by the rows of their commits; of the merged fragments in
+    `less_removed` the cells that they mark as removed are left out.
 
     Raises:
         ReadError: The metadata of a fragment cannot be read.
@@ -148,19 +208,55 @@ def cell_source(
     wanted = names if any(lacking.values()) else _perhaps_merged(log, names)
     reader = FooterReader(log.store, log.history)
     lacks: dict[str, frozenset[str]] = {}
-    metadata: dict[str, bytes | None] = {}
+    instead: dict[str, Mapping[str, bytes]] = {}
+    removals: dict[str, _Removals] = {}
     for name, stored in reader.read(sorted(set(wanted)), applied=True):
         if isinstance(stored, ChronotileError):
             kind = BadFileError if isinstance(stored, BadFileError) else ReadError
             raise kind(log.array, f"the metadata of {name} cannot be read: {stored.problem}")
         lacks[name] = lacking.get(stored.schema_file, frozenset())
         if stored.footer.has_timestamps:
-            bared = stored.footer.has_delete_metadata and _is_to_be_bared(at, stored)
-            metadata[name] = bared_metadata(log.store, reader, stored) if bared else None
-    kinds: dict[frozenset[str], list[int]] = {}
+            instead[name] = {}
+            is_marked = stored.footer.has_delete_metadata and name not in less_removed
+            if is_marked and _is_to_be_bared(at, stored):
+                instead[name] = {METADATA: bared_metadata(log.store, reader, stored)}
+                filled = frozenset().union(*lacking.values()) - lacks[name]
+                if times := _removed_unfilled(at, stored, filled):
+                    removals[name] = _Removals(_files_of_removals(log.store, reader, stored), times)
+    kinds: dict[_Kind, list[int]] = {}
     for row, name in zip(visible, names, strict=True):
-        kinds.setdefault(lacks.get(name, frozenset()), []).append(row)
-    return CellSource(at=at, kinds=kinds, metadata=metadata, every_version=every_version)
+        one = _Kind(lacks.get(name, frozenset()), name if name in removals else None)
+        kinds.setdefault(one, []).append(row)
+    return CellSource(
+        at=at, kinds=kinds, instead=instead, removals=removals, every_version=every_version
+    )
+
+
+def _removed_unfilled(
+    at: Snapshot, stored: StoredFooter, filled: Collection[str]
+) -> frozenset[int]:
+    """Return the times of the deletes that a fragment has applied to cells without a field (F15).
+
+    `filled` are the fields that it has, and that some older fragment lacks.
+    """
+    applied = set(stored.applied or ())
+    deletes = (one for one in at.changes if not one.is_update and one.name in applied)
+    return frozenset(one.t for one in deletes if not set(filled).isdisjoint(one.fields))
+
+
+def _files_of_removals(
+    store: Store, reader: FooterReader, stored: StoredFooter
+) -> dict[str, bytes]:
+    """Return the files of a merged fragment in which cells have the times of their removal."""
+    metadata = bared_metadata(store, reader, stored, times_of_removal=True)
+    return {METADATA: metadata, "t.tdb": store.read(f"{stored.path}/dt.tdb")}
+
+
+def _lacked_at(at: Snapshot, moment: int, named: Iterable[str]) -> frozenset[str]:
+    """Find the fields that cells of a moment were written without."""
+    item = schema_at(at.log.history, moment)
+    old = None if item is None else item.schema
+    return frozenset() if old is None else lacked_fields(old, at.schema, named)
 
 
 def lacked_fields(old: Schema, new: Schema, named: Iterable[str]) -> frozenset[str]:
@@ -236,9 +332,16 @@ def acting_changes(at: Snapshot) -> list[RowChange]:
     return [change for change in at.changes if not is_harmless(change.stored, at.schema)]
 
 
-def bared_metadata(store: Store, reader: FooterReader, stored: StoredFooter) -> bytes:
-    """Return the metadata of a merged fragment without the removed cells."""
+def bared_metadata(
+    store: Store, reader: FooterReader, stored: StoredFooter, *, times_of_removal: bool = False
+) -> bytes:
+    """Return the metadata of a merged fragment without the removed cells.
+
+    See `without_delete_metadata`.
+    """
     data = store.read(stored.where)
     _, layout = reader.layout(stored.schema_file, stored.where)
-    end = without_delete_metadata(stored.raw, stored.footer, layout)
+    end = without_delete_metadata(
+        stored.raw, stored.footer, layout, times_of_removal=times_of_removal
+    )
     return data[: len(data) - len(stored.raw) - 8] + end

@@ -60,7 +60,7 @@ def bare_array(
     *,
     start: int = 0,
     every_version: bool = False,
-    metadata: Mapping[str, bytes | None] | None = None,
+    merged: Mapping[str, Mapping[str, bytes]] | None = None,
     fields: Collection[str] | None = None,
 ) -> Iterator[Engine]:
     """Open some fragments of an array in the engine, with neither deletes nor updates.
@@ -71,22 +71,21 @@ def bare_array(
         start: The start of the window.
         every_version: Let the engine give every cell that was written at a place, and not only the
             newest.
-        metadata: Merged fragment, whose cells have their own times -> the metadata that stands in
-            for its own, if any. Its name may lie about the times (F4): here it has another.
+        merged: Merged fragment, whose cells have their own times -> files that stand in for its
+            own, if any. Its name may lie about the times (F4): here it has another.
         fields: The fields to read, besides coordinates; all if left out. Of a bucket's fragments,
             files with other attributes are not copied.
     """
-    log, merged = at.log, metadata or {}
+    log, known = at.log, merged or {}
     table, store, history = log.history.table, log.store, log.history
     with ScratchFolder() as scratch:
-        names = {row: _name(table.name(row), merged) for row in commit_rows}
+        names = {row: _name(table.name(row), known) for row in commit_rows}
         unread = {}
         if fields is not None and not store.traits.has_links:
             unread = unread_files(log, [table.name(row) for row in commit_rows], fields)
         for row, name in names.items():
-            own, path = merged.get(table.name(row)), table.fragment_path(row)
+            instead, path = known.get(table.name(row)), table.fragment_path(row)
             target = f"{path.rpartition('/')[0]}/{name}".removeprefix("/")
-            instead = None if own is None else {METADATA: own}
             scratch.take(store, path, target, instead, unread.get(table.name(row), ()))
         _put_commits(log, scratch, names)
         for path in history.listing.enumerations:

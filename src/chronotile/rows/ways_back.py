@@ -274,9 +274,7 @@ def _removed_alone(
     # To the engine an update is a delete: what a later one hides stays hidden.
     snap = replace(snap, changes=tuple(replace(one, values=None) for one in snap.changes))
     fields = snap.schema.fields
-    source = cell_source(snap)
-    source = replace(source, metadata={**source.metadata, **dict.fromkeys(applied)})
-    for cells in source.batches(fields):
+    for cells in cell_source(snap, less_removed=applied).batches(fields):
         plays = []
         for without in ({name}, set[str]()):
             play = Play(fields, cells)
