@@ -86,8 +86,12 @@ def find_orphans(
             when = "" if newest is None else f", was written {time_text(newest)}"
             why = "and is too young to be an orphan: its write may still run, so it stays"
             notes.append(f"{path} has no commit{when} {why}")
-        elif health.is_broken or (whole and health.is_whole):
+        elif (health.is_broken and not health.lacks) or (
+            whole and (health.is_whole or health.lacks)
+        ):
             orphans.append(Orphan(path=path, files=files, is_folder=True))
+        elif health.lacks:
+            notes.append(f"{path} lacks only {health.lacks}, which a backup may have: it stays")
         elif health.is_whole:
             notes.append(f"{path} lacks nothing but its commit, which may have been lost: it stays")
         else:

@@ -96,9 +96,11 @@ def find_problems(
     looked_at: LookedAt | None = None,
 ) -> Iterator[Finding]:
     """Give the findings of `check` one by one, in no order: an array can have a million."""
-    orphans = None if store is None else inspect(store, history, orphan_paths(rules))
+    lone = orphan_paths(rules)
+    orphans = None if store is None else inspect(store, history, lone)
+    repairs = {} if store is None else taken_out(store, history, lone)
     yield from damage(history)
-    yield from fragments(rules, orphans)
+    yield from fragments(rules, orphans, repairs)
     yield from conditions(rules)
     yield from hidden_writes(rules)
     yield from differing(history)
@@ -299,6 +301,24 @@ def unexplained_vacuums(store: Store, rules: Rules) -> Iterator[Finding]:
             message = f"it hides {count_text(one.number, 'fragment')}: it has no fragment of its "
             message += "own, and no record of a restore or an undelete names it"
             yield finding(history.array, "vac-without-fragment", one.path, message)
+
+
+def taken_out(store: Store, history: History, orphans: Mapping[str, bool]) -> dict[str, str]:
+    """Map fragments to the repair that took their commits out and stands, by its record.
+
+    `orphans` says of each fragment without a commit whether an `.ign` names it.
+    """
+    folders = (f"{OWN}/operations",) if history.listing.has_operations and orphans else ()
+    known = [entry.path for folder in folders for entry in store.list_dir(folder).files]
+    records = store.read_many(path for path in known if path.endswith("-repair-done.json"))
+    return {
+        path: record.split("-")[1]
+        for record, data in records
+        if isinstance(data, bytes)
+        for path, is_ignored in orphans.items()
+        # A commit file that was moved away has the name, too; else the .ign must be there.
+        if f"{path.rpartition('/')[2]}{'' if is_ignored else '.'}".encode() in data
+    }
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:

@@ -246,8 +246,12 @@ def _unneeded(history: History) -> Iterator[Finding]:
         if holder is None:
             message = "it holds no effective commit"
         yield finding(history.array, "con-superseded", path, message)
-    for path in files.free_ignores(history.listing.paths_of(".ign"), superseded):
+    ignores = history.listing.paths_of(".ign")
+    idle = files.free_ignores(ignores, ())
+    for path in files.free_ignores(ignores, superseded):
         message = "this .ign names no write in any .con, so it has no effect"
+        if path not in idle:
+            message = "every .con that holds a write of this .ign is to be removed with it"
         yield finding(history.array, "con-superseded", path, message)
 
 

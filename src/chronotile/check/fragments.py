@@ -43,13 +43,18 @@ MANY_LOOSE = 100
 """From this many loose commits on, they are worth consolidating."""
 
 
-def fragments(rules: Rules, orphans: Mapping[str, Health] | None = None) -> Iterator[Finding]:
+def fragments(
+    rules: Rules,
+    orphans: Mapping[str, Health] | None = None,
+    repairs: Mapping[str, str] = {},
+) -> Iterator[Finding]:
     """Find fragments without commits, commits without fragments, and times that mislead.
 
-    `orphans` is the health of fragments without an effective commit, if somebody looked.
+    `orphans` is the health of fragments without an effective commit, if somebody looked;
+    `repairs` are the repairs that took such commits out.
     """
     yield from missing(rules)
-    yield from uncommitted(rules, orphans)
+    yield from uncommitted(rules, orphans, repairs)
     yield from misnamed(rules.history)
     yield from (undone_finding(rules.history, one) for one in undone_restores(rules.history))
     yield from same_times(rules)
@@ -88,10 +93,15 @@ def orphan_paths(rules: Rules) -> dict[str, bool]:
     return paths | dict.fromkeys(named, True)
 
 
-def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Iterator[Finding]:
+def uncommitted(
+    rules: Rules,
+    health: Mapping[str, Health] | None = None,
+    repairs: Mapping[str, str] = {},
+) -> Iterator[Finding]:
     """Find fragments without a commit, or whose commit is ignored.
 
-    Their health, if somebody looked, decides which vacuum removes them.
+    Their health, if somebody looked, decides which vacuum removes them; those that a repair took
+    out come back by its undo.
     """
     hiding = lone_vacuums(rules)
     for path, is_ignored in orphan_paths(rules).items():
@@ -110,6 +120,10 @@ def uncommitted(rules: Rules, health: Mapping[str, Health] | None = None) -> Ite
             if is_broken:
                 hint = f"nothing to run: move {lone.path} out of the array by hand: then what it "
                 hint += "lists is visible again"
+        if (repair := repairs.get(path)) is not None and health is not None:
+            message, severity = f"taken out by repair {repair}", "warning"
+            message += f": {health[path].problem}" if health[path].problem else ""
+            hint = _undoes_repair(health[path], repair, hint)
         code, array = "fragment-without-commit", rules.history.array
         yield finding(array, code, path, message, severity=severity, hint=hint)
 
@@ -158,6 +172,17 @@ def _removes_orphan(health: Health, *, is_ignored: bool) -> str:
     if is_ignored:
         return f"{removes}: {TIDY} && {then}"
     return KEEP_OR_DROP if health.is_whole else f"if no write is under way, {removes}: {then}"
+
+
+def _undoes_repair(health: Health, repair: str, removes: str | None) -> str:
+    """Say how to bring back a fragment that a repair took out."""
+    undo = f"chronotile undo {{array}} {repair}"
+    if health.is_whole:
+        return f"to bring its rows back: {undo}"
+    if health.lacks is not None:
+        return f"copy {health.lacks} back, then: {undo}"
+    file = health.file.replace("{", "{{").replace("}", "}}")  # a hint is a format
+    return f"if a backup has {file}, copy it back, then: {undo}; if none has, {removes}"
 
 
 def misnamed(history: History) -> Iterator[Finding]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 MANY = 4
 """From this many files with the same reason on, report one group."""
 MANY_FILES = "(many files)"
+_KEPT = "nothing, if that was meant; __chronotile/quarantine/{} has the files"
+"""The advice on a fragment whose files an operation moved away."""
 NO_KEY = (
     "The array is encrypted, and no key was given: --key-file FILE opens schema and conditions."
 )
@@ -62,6 +64,8 @@ def advise(
         where = _side(item, view)
         if item.kind == "fragment" and item.reason == "uncommitted" and item.name in lone:
             where = f"/{item.name}"
+        elif item.reason == "uncommitted" and item.name in known.repaired:
+            where = f"/{known.repaired[item.name]}"
         elif item.kind == "fragment" and item.reason == "ignored" and item.name not in there:
             where = "/gone"
         because = item.because if item.status == "hidden" else None
@@ -70,9 +74,15 @@ def advise(
     for (kind, status, sided, because), items in _gathered(groups).items():
         reason, _, where = sided.partition("/")
         id_ = known.of_name.get(name_in(because or ""))
+        if reason == "uncommitted" and where in known.repaired.values():
+            id_ = where
         by = None if id_ is None else f"by {known.phrase(id_)}"
         why, todo = _words(kind, reason, where, because, items, view, by)
         names = tuple(item.name for item in items)
+        if reason == "missing" or sided == "ignored/gone":
+            todo = next(
+                (_KEPT.format(known.quarantined[n]) for n in names if n in known.quarantined), todo
+            )
         if status == "visible" and len(names) == 1:
             why = known.undeleted.get(names[0], why)
         state = _state(kind, status, sided)
@@ -144,13 +154,20 @@ def _words(
             decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
             out = f"{decider} {its} {'commits' if plural else 'commit'} out of use"
             if by is not None:
-                return f"{'removed' if side == 'gone' else 'hidden'} {by}: {out}", ""
+                todo = f"to see what brings {it} back: chronotile check {array}"
+                todo = todo if by.startswith("by the repair ") and side != "gone" else ""
+                return f"{'removed' if side == 'gone' else 'hidden'} {by}: {out}", todo
             gone = "files are gone" if side == "gone" else "removal was broken off"
             why = f"{its} {gone}: {out}"
             if merged := _merged_from(items, view):
                 from_ = "was merged from fragments of that time"
                 return why, f"nothing: {merged}, which is visible, {from_}"
+            if side != "gone":
+                return why, f"nothing, if that was meant; to see more: chronotile check {array}"
             return why, "nothing, if that was meant; only a backup has the files"
+        case "uncommitted" if by is not None:
+            look = f"chronotile check {array}"
+            return f"{its} commit was taken out {by}", f"to see what brings {it} back: {look}"
         case "uncommitted" if side:
             return lone_vacuums(view.rules)[side].words, COMMIT_IT.format(array=array)
         case "uncommitted" if kind == "fragment":

@@ -96,6 +96,28 @@ class OperationWords:
         return _who(self._by_id[id_])
 
     @cached_property
+    def repaired(self) -> dict[str, str]:
+        """The repair that took out the commit of each fragment, and stands, by its name."""
+        standing = [one for one in self.records if one["command"] == "repair"]
+        return {
+            name_in(path): record["id"]
+            for record in standing
+            if record["state"] == "done" and record["id"] not in self._undone_by
+            for path in record["removed"]
+        }
+
+    @cached_property
+    def quarantined(self) -> dict[str, str]:
+        """The operation that moved each fragment into its quarantine, by the fragment's name."""
+        return {
+            path.rpartition("/")[2]: record["id"]
+            for record in reversed(self.records)
+            if record["command"] not in _FOR_GOOD
+            for path in record["removed"]
+            if path.startswith(f"{FRAGMENTS}/")
+        }
+
+    @cached_property
     def group_of(self) -> dict[str, str]:
         """The operation of a group that each operation of a member is a part of."""
         return {one["id"]: str(one["group"]) for one in self.records if one["group"]}

@@ -8,14 +8,18 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+import tiledb
 from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray
+from support.followed_hints import follow
 
 import chronotile
 from chronotile import open_log
 from chronotile.check.findings import CODES, SEVERITIES, RefusedError
 from chronotile.check.fragments import MANY_LOOSE
+from chronotile.cli import main
 from chronotile.fleet.check_all import check_fleet
 
 if TYPE_CHECKING:
@@ -281,3 +285,48 @@ def test_a_con_that_was_cut_inside_a_delete_that_has_its_own_file(tmp_path: path
     assert f"of 1 whole fragment are probably lost, as of {orphan.path}" in note
     assert note.endswith(f"chronotile repair {array.uri} --commit-orphans")
     assert len(open_log(array.uri).view().deletes) == 1
+
+
+@pytest.mark.parametrize("consolidated", [False, True])
+def test_what_a_repair_took_out_for_a_lost_schema_comes_back(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], consolidated: bool
+) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(1, {1: 1})
+    array.evolve(add=tiledb.Attr("b", dtype=np.int32))
+    with tiledb.open(array.uri, "w", ctx=array.ctx) as there:
+        there[[2]] = {"a": np.array([2], np.int32), "b": np.array([2], np.int32)}
+    if consolidated:
+        chronotile.consolidate(array.uri)
+        chronotile.vacuum(array.uri)
+    lost = max(path for path in (array.folder / "__schema").glob("__*") if path.is_file())
+    lost.rename(tmp_path / lost.name)
+    repair = chronotile.repair(array.uri)
+    undo = f"chronotile undo {array.uri} {repair.operation}"
+    (item,) = open_log(array.uri).check()
+    assert item.message.startswith(f"taken out by repair {repair.operation}: its schema file")
+    assert item.hint == f"copy __schema/{lost.name} back, then: {undo}"
+    assert main(["explain", array.uri]) == 0
+    told = capsys.readouterr().out
+    assert f"to see what brings it back: chronotile check {array.uri}" in told
+    assert "vacuum" not in told
+    assert not chronotile.vacuum(array.uri, orphans=True, orphan_age=0, dry_run=True).steps
+    (tmp_path / lost.name).rename(lost)
+    (item,) = open_log(array.uri).check()
+    assert item.hint == f"to bring its rows back: {undo}"
+    follow(item.hint)
+    assert len(open_log(array.uri).view().fragments) == 2
+
+
+def test_an_ign_whose_con_is_to_go_says_so(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (1, 2):
+        array.write(at, {at: at})
+    chronotile.consolidate(array.uri)
+    chronotile.vacuum(array.uri, mode="commits")
+    array.consolidate("fragments")
+    chronotile.vacuum(array.uri, mode="fragments")
+    found = [one for one in open_log(array.uri).check() if one.path.endswith(".ign")]
+    assert [one.message.partition(" holds ")[0] for one in found] == ["every .con that"]
+    chronotile.vacuum(array.uri)
+    assert not open_log(array.uri).check()
