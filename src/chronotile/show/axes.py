@@ -46,7 +46,7 @@ def position(picture: Picture, moment: int) -> float:
 
 def ends(picture: Picture) -> tuple[float, float]:
     """Find the ends of the axis: a little before the first moment, and after the last one."""
-    first, last = float(picture.first_ms), float(picture.last_ms)
+    first, last = map(float, picture.reach)
     margin = max((last - first) * 0.05, 1.0, first * 1e-15)
     return max(first - margin, 0.0), last + margin
 

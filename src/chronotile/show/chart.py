@@ -132,6 +132,9 @@ def words(picture: Picture) -> list[str]:
         total = f"{picture.fragments:,} fragments, {picture.commits:,} deletes and updates, counted"
         return [f"Above: the fragments that opens see. Below: what was committed. {total}."]
     lines = []
+    low, high = ends(picture)
+    if any(not low <= mark.time <= high for mark in picture.changes):
+        lines.append("Hollow, at the edge: long before or after all that is drawn.")
     if picture.lanes:
         lines.append("A row for each array; marks are its deletes, updates, operations and tags.")
     elif len(picture.bars) > MOST_ROWS:
@@ -345,14 +348,14 @@ def _marks(picture: Picture, layout: Layout) -> Iterator[str]:
     if picture.counts is not None:
         return
     place = {lane: row for row, lane in enumerate(picture.lanes)}
-    now = picture.moments[picture.now]
     for mark in (*picture.marks, *picture.changes):
         y = layout.row_y(place[mark.lane]) if mark.lane else layout.lane_y(mark.kind)
-        # A schema may be far from all data: it stands at the edge, with its own time.
         time = min(max(float(mark.time), layout.low), layout.high)
-        came = "" if mark.time <= now else " later"
+        came = picture.came(mark)
+        state = "" if layout.low <= mark.time <= layout.high else " beyond"
+        state += " later" if came > picture.now else ""
         yield (
-            f'<path class="mark {mark.kind}{came}" d="{SHAPES[mark.kind]}" '
+            f'<path class="mark {mark.kind}{state}" d="{SHAPES[mark.kind]}" data-came="{came}" '
             f'{_at(layout, time, y)} role="img" aria-label="{_mark_told(mark)}"/>'
         )
 

@@ -296,7 +296,7 @@ def _sizes(arrays: list[dict[str, Any]]) -> str:
         (
             swatch(reason) + escaped(reason),
             TableCell(size_text(size), size),
-            f"{100 * size / total:.1f} %",
+            TableCell(f"{100 * size / total:.1f} %", size),
         )
         for size, reason in sizes
     ]

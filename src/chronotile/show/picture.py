@@ -154,20 +154,23 @@ class Picture:
         return "/".join(self.array.rstrip("/").split("/")[-2:])
 
     @property
-    def first_ms(self) -> int:
-        """The start of the time axis."""
-        starts = [bar.t1 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
-        return min(starts, default=self.moments[1] if len(self.moments) > 1 else 0)
+    def reach(self) -> tuple[int, int]:
+        """The first and the last time on the axis."""
+        marks = self.marks if self.counts is None else ()
+        times = [mark.time for mark in marks]
+        times += [time for bar in self.bars for time in (bar.t1, bar.t2)]
+        times = times or [self.moments[min(1, len(self.moments) - 1)], self.moments[-1]]
+        first, last = min(times), max(times)
+        # A schema may be much older than all data, an operation much later: they do not squeeze it.
+        low, high = 2 * first - last, 2 * last - first
+        near = [mark.time for mark in self.changes if low <= mark.time <= high]
+        return min(first, *near, first), max(last, *near, last)
 
-    @property
-    def last_ms(self) -> int:
-        """The end of the time axis."""
-        ends = [bar.t2 for bar in self.bars] + [mark.time for mark in self._drawn_marks()]
-        return max(ends, default=self.moments[-1])
-
-    def _drawn_marks(self) -> tuple[Mark, ...]:
-        # A schema may be much older than all data: it does not stretch the axis.
-        return self.marks if self.counts is None else ()
+    def came(self, mark: Mark) -> int:
+        """Give the place of the first moment by which a mark was there."""
+        place = bisect_left(self.moments, mark.time)
+        is_past = bisect_right(self.moments, mark.time) - 1 <= self.now
+        return min(place, self.now) if is_past else place
 
 
 def make_picture(

@@ -213,7 +213,7 @@ const show = (at) => {
     const { first, last } = model.bars[number];
     node.classList.toggle("seen", first >= 0 && first <= at && at <= last);
   });
-  for (const node of all(".mark")) node.classList.toggle("later", Number(node.dataset.x) > x);
+  for (const node of all(".mark")) node.classList.toggle("later", Number(node.dataset.came) > at);
   all(".now").forEach((node) => { node.dataset.x = x; });
   look(...(x < shown[0] ? [x, x + width] : x > shown[1] ? [x - width, x] : shown));
 };

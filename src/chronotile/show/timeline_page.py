@@ -17,7 +17,6 @@ from chronotile.show.chart import (
     MOST_ROWS,
     RIGHT,
     SHAPES,
-    SHARED_ROWS,
     THIN,
     TICK,
     WIDTH,
@@ -94,7 +93,7 @@ def page_model(picture: Picture, layout: Layout) -> dict[str, Any]:
         "ends": [low, high],
         "axis": {"steps": STEPS, "months": MONTHS, "calendar": is_calendar(low, high)}
         | {"local": is_clock_local(), "room": TICK, "right": RIGHT, "left": layout.left},
-        "rows": {"most": SHARED_ROWS, "step": layout.step}
+        "rows": {"most": len(layout.labels), "step": layout.step}
         | {"share": len(picture.bars) > MOST_ROWS and not picture.lanes},
         "bottom": layout.bottom,
         "height": picture.height if has_heights(picture) else None,

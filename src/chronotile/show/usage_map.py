@@ -33,8 +33,8 @@ from chronotile.show.page import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-WIDE, TALL = (1080, 600), (358, 620)
-"""Width and height of the picture, and of the one that a phone shows."""
+WIDE, MIDDLE, TALL = (1080, 600), (700, 600), (358, 620)
+"""Width and height of the picture, and of those that a tablet and a phone show."""
 _MOST = 150
 """Nodes of one parent that are drawn; smaller ones are drawn as one."""
 _SMALLEST = 4000
@@ -114,8 +114,8 @@ def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]
         for line in lines
     )
     heads = ("bytes", "files", "why", "freed by", "what would be lost")
-    maps = f'<div class="wide-map">{_drawn(rows, WIDE)}</div>'
-    maps += f'<div class="tall-map">{_drawn(rows, TALL)}</div>'
+    sizes = {"wide": WIDE, "middle": MIDDLE, "tall": TALL}
+    maps = "".join(f'<div class="{n}-map">{_drawn(rows, size)}</div>' for n, size in sizes.items())
     listed = table("What the bytes are for", heads, cells, empty="No file.", numbers=(0, 1))
     return page(
         _title(array),

@@ -157,6 +157,7 @@ def test_the_page_of_a_fleet(
         found = page.eval_on_selector_all("#arrays tbody td:nth-child(2)", sizes_of)
         assert len(found) == 4
         assert found == sorted(found, key=lambda size: sign * size), "most first, then least"
+    assert page.locator("td.number:not([data-key])").count() == 0, "numbers do not sort as texts"
     page.get_by_label("filter arrays").fill("stations")
     assert page.locator("#arrays tbody tr:visible").count() == 1
     page.locator("#arrays a").filter(has_text="stations").click()

@@ -24,6 +24,7 @@ from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.show import picture as picture_module
 from chronotile.show.chart import layout_of, to_png, to_svg
+from chronotile.show.picture import tag_marks
 from chronotile.show.timeline_page import to_html
 
 if TYPE_CHECKING:
@@ -581,6 +582,50 @@ def test_hundreds_of_fragments_share_rows_until_one_zooms(page: Page, tmp_path: 
     tip = page.locator("#tip")
     assert "written 2024-05-01 08:00:00 UTC" in tip.inner_text()
     assert "in-window" not in page.content()
+
+
+@pytest.mark.parametrize("count", [41, 47, 300])
+def test_rows_stay_above_the_lanes_at_every_zoom(page: Page, tmp_path: Path, count: int) -> None:
+    (tmp_path / "array").mkdir()
+    picture = many(tmp_path / "array", count).picture(now_ms())
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(replace(picture, changes=tuple(tag_marks({"a": START})))))
+    open_page(page, html)
+    bottoms = (
+        "all => Math.max(...all.map((one) => one.getBoundingClientRect()).filter((box) =>"
+        " box.width).map((box) => box.bottom))"
+    )
+    for _ in range(8):
+        lane = page.locator("#chart .lane .label").first.bounding_box()
+        assert lane is not None
+        assert page.eval_on_selector_all("#chart .fragment .bar", bottoms) <= lane["y"]
+        page.click("#closer")
+
+
+def test_a_mark_after_the_last_commit_has_its_own_date(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "array").mkdir()
+    picture = many(tmp_path / "array", 20).picture(now_ms())
+    late = {"near": START + 30_000, "far": START + 10**9, "before": START - 10**9}
+    picture = replace(picture, changes=tuple(tag_marks(late)))
+    first, last = picture.reach
+    assert (first, last) == (START, late["near"]), "what is far away does not squeeze the picture"
+    assert "Hollow, at the edge" in to_svg(picture)
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(picture))
+    open_page(page, html)
+
+    def states() -> dict[str, set[str]]:
+        return {
+            (mark.get_attribute("aria-label") or "").split()[1]: {
+                *(mark.get_attribute("class") or "").split()
+            }
+            & {"later", "beyond"}
+            for mark in page.locator("#chart .mark.tag").all()
+        }
+
+    assert states() == {"near": set(), "far": {"beyond"}, "before": {"beyond"}}
+    page.evaluate("showMoment(3)")
+    assert states() == {"near": {"later"}, "far": {"beyond", "later"}, "before": {"beyond"}}
 
 
 def test_an_event_dense_in_40_ms_gets_ticks(page: Page, tmp_path: Path) -> None:

@@ -95,13 +95,16 @@ def test_it_fits_a_phone_and_labels_are_whole_or_none(
     html = tmp_path / "usage.html"
     html.write_text(to_html("x/inside-dense", rows, [Line(1, 2, "visible", None, "")]), "utf-8")
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of both
-    for width, shown in ((390, ".tall-map"), (768, ".wide-map"), (1280, ".wide-map")):
+    for width, shown in ((390, ".tall-map"), (768, ".middle-map"), (1280, ".wide-map")):
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(html.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         assert page.locator("#map > div:visible").count() == 1
         assert not [text for text in drawn_texts(page, shown) if "…" in text]
         assert any(text.startswith("fragment metadata") for text in drawn_texts(page, shown))
+        drawn = f"document.querySelector('{shown} svg')"
+        scale = page.evaluate(f"{drawn}.clientWidth / {drawn}.viewBox.baseVal.width")
+        assert 11 * scale >= 9.5, "letters are large enough to be read"
     fills = "all => all.map((one) => getComputedStyle(one).fill)"
     colours = page.eval_on_selector_all(".wide-map path[aria-label]", fills)
     assert len(set(colours)) >= 3, "colours come from the style sheet"
