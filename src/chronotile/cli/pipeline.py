@@ -8,7 +8,6 @@ of metrics. `fleet.run_pipeline` and `fleet.fleet_without_spark` do the work.
 
 from __future__ import annotations
 
-import importlib
 import signal
 import threading
 import time
@@ -390,7 +389,6 @@ def pipeline(
     _check_places(master, ROOT=roots, out=(out,), arrays=(arrays,) if arrays else ())
     settings = read_pairs("--conf", conf)
     with _measured(metrics, out) as measured:
-        _need_spark()
         from chronotile.fleet.run_pipeline import run
         from chronotile.fleet.session import master_of, session
 
@@ -523,7 +521,7 @@ def _measured(path: Path | None, out: str) -> Iterator[list[PipelineReport]]:
     except BaseException as error:
         try:
             write(status_of(error))
-        except ChronotileError as second:
+        except (ChronotileError, ModuleNotFoundError) as second:
             say(str(second))
         raise
     write(reports[0].status if reports else 0)
@@ -544,13 +542,3 @@ def _stopped_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _need_spark() -> None:
-    try:
-        importlib.import_module("chronotile.fleet.session")
-    except ModuleNotFoundError as cause:
-        if (cause.name or "").partition(".")[0] != "pyspark":
-            raise
-        problem = "expected PySpark, found none: pip install 'chronotile[spark]'"
-        raise ChronotileError("pipeline", problem) from None

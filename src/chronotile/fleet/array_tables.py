@@ -25,12 +25,7 @@ import pyarrow.compute as pc
 
 from chronotile.change.usage import bytes_by_reason
 from chronotile.check.check_array import find_problems
-from chronotile.check.engine_open_cost import (
-    Consolidated,
-    OpenCost,
-    consolidated_fragments,
-    open_cost,
-)
+from chronotile.check.engine_open_cost import Consolidated, consolidated_fragments, open_cost
 from chronotile.check.file_uses import BYTES_OF
 from chronotile.check.findings import MOST, CappedFindings, unreadable
 from chronotile.conditions.tree import fields
@@ -48,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from chronotile.check.findings import Finding, Reach
-    from chronotile.history.read_history import History
     from chronotile.log import Log
     from chronotile.storage.store import Entry
 
@@ -82,7 +76,7 @@ def gathered(schema: pa.Schema, pieces: Iterable[Piece]) -> pa.Table:
 
 
 def _whole(schema: pa.Schema, table: pa.Table) -> pa.Table:
-    """Give some columns of a table as all of its columns, in order; those that lack are null."""
+    """Add the columns that a table lacks, of nulls; put all in order."""
     there, count = frozenset(table.column_names), len(table)
     columns = [
         _bigints(table[one.name]) if one.name in there else pa.nulls(count, one.type)
@@ -92,10 +86,7 @@ def _whole(schema: pa.Schema, table: pa.Table) -> pa.Table:
 
 
 def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give a column of times as `bigint`; any other as it is.
-
-    A larger time, which no clock reaches, becomes the largest `bigint`.
-    """
+    """Give a column of times as `bigint`; any other as it is."""
     if column.type != pa.uint64():
         return column
     try:
@@ -144,26 +135,6 @@ def timestamps(ms: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     Null where the ms are, and after the year 9999, where calendars end.
     """
     return text_columns.timestamps(ms).cast(TIMESTAMP)
-
-
-def cost_columns(history: History, engine: OpenCost | None) -> dict[str, int]:
-    """Count the requests of an open, and those of them that list: columns of `arrays`.
-
-    Args:
-        history: What was read of the array.
-        engine: What an open by an engine costs, if that is known.
-    """
-    listing = history.listing
-    root = (*listing.root_commits, *listing.root_fragments)
-    folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
-    further_pages = sum(max(1, ceil(len(names) / PAGE)) - 1 for names in folders)
-    lists = listing.requests - listing.heads + listing.absent_folders + further_pages
-    reads = history.requests - listing.requests + listing.heads
-    row = {"open_requests": reads + lists, "open_lists": lists}
-    if engine is not None:
-        row |= {"engine_open_requests": engine.requests, "engine_open_lists": engine.lists}
-        row["engine_open_requests_after_maintenance"] = engine.requests_after_maintenance
-    return row
 
 
 T = TypeVar("T")
@@ -216,17 +187,15 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
 }
 """Table -> its columns, in order. In `arrays`, `commits` counts each effective commit once, however
-many files hold it; `loose_commits` counts those with a file of their own, `fragments` the rows of
-that table, `errors`, `warnings` and `infos` all findings, also those that `findings` only counts,
-as there are very many of one code; `log_bytes` what was read of the log; `bytes` is
-the size of the array, the sum of the columns `bytes_…`, and null unless a reader asks for sizes, as
-each file then has to be listed. `open_requests` are those of an open by this package, of which
-`open_lists` list; `engine_open_requests` and `engine_open_lists` those of an engine, null if a
-`.meta` cannot be opened; `engine_open_requests_after_maintenance` those after commits and footers
-are consolidated and vacuumed. In `fragments` the columns
-from `cells` on are null unless a reader asks for them, as each fragment then costs a read of its
-footer. `stale` is null unless a run of the pipeline could not read the array: then it names
-the older run whose rows all tables repeat."""
+many files hold it; `loose_commits` those with a file of their own; `errors`, `warnings` and `infos`
+all findings, also those that `findings` only counts, as there are very many of one code;
+`log_bytes` what was read of the log. `bytes`, the sum of the columns `bytes_…`, is null unless a
+reader asks for sizes, as each file then has to be listed. `open_requests` are those of an open by
+this package, of which `open_lists` list; those of an engine are null if a `.meta` cannot be opened;
+`…_after_maintenance` are those after commits and footers are consolidated and vacuumed. `stale` is
+null unless a run of the pipeline could not read the array: then it names the older run whose rows
+all tables repeat. In `fragments` the columns from `cells` on are null unless a reader asks for
+them, as each fragment then costs a read of its footer."""
 
 TABLES: dict[str, pa.Schema] = {
     **SCHEMAS,
@@ -239,8 +208,8 @@ TABLES: dict[str, pa.Schema] = {
         "relative boolean, commits bigint, last_timestamp bigint, problem string"
     ),
 }
-"""Those tables, and what only a reader of the data source gets: `usage` lists every file, so the
-pipeline does not write it; `members` has a row a member of each group."""
+"""Those tables, and what not every reader makes: `usage`, as it lists every file, and `members`,
+with a row a member of each group."""
 
 READABLE: dict[str, pa.Schema] = {
     **TABLES,
@@ -249,9 +218,8 @@ READABLE: dict[str, pa.Schema] = {
         "row string"
     ),
 }
-"""All that the data source reads; `change_table` reads `changes` with the engine: a row each row
-that a commit changed. There `key` and `row` are JSON, as arrays differ in their fields;
-`change_columns` has the columns of one array."""
+"""All that the data source reads; `change_table` makes `changes`: a row each row that a commit
+changed."""
 
 WINDOWED = ("commits", "conditions", "fragments", "changes")
 """The tables whose rows have a time, so that a window can choose among them."""
@@ -291,8 +259,7 @@ class ArrayTables:
     def pieces(self, name: str) -> Iterable[Piece]:
         """Give the rows of one table, as they are at hand, in pieces of at most `BATCH_ROWS`.
 
-        What has to be read is read before this returns. Rows of an array with many commits are made
-        as they are taken.
+        All is read before this returns; rows of an array with many commits are made as taken.
         """
         return self._taken(getattr(self, f"_{name}")())
 
@@ -305,12 +272,11 @@ class ArrayTables:
 
     @cached_property
     def findings(self) -> CappedFindings:
-        """The findings of `check`; it looks into fragments only if the user asked for it."""
-        log, deep = self.log, self.check == "deep"
-        store = None if self.check == "log" else log.store
+        """The findings, as far as `check` goes."""
+        log, store = self.log, None if self.check == "log" else self.log.store
         found: Iterable[Finding] | None = self.checked
         if found is None:
-            found = find_problems(log.history, log.rules, store, deep=deep)
+            found = find_problems(log.history, log.rules, store, deep=self.check == "deep")
         return CappedFindings(log.array, found, self.max_findings)
 
     def _in_window(self, table: pa.Table) -> pa.Table:
@@ -339,26 +305,34 @@ class ArrayTables:
             "last_timestamp": in_bigint(int(table.uris.t2.max())) if len(table) else None,
             "log_bytes": history.bytes_read,
             **self._sizes(),
-            **cost_columns(history, self.engine_open),
+            **self._costs(),
             **severity_columns(self.findings),
         }
         return [[row]]
 
     def _sizes(self) -> dict[str, int]:
-        """Give the columns of `arrays` that tell of sizes."""
         measured = self.measured
         if measured is None or any(entry.size is None for entry in measured):
             return {}
         sizes = bytes_by_reason(self.log.store, self.log.history, self.log.rules, measured)
         return {"bytes": sum(sizes.values())} | {BYTES_OF[name]: n for name, n in sizes.items()}
 
-    @property
-    def engine_open(self) -> OpenCost | None:
-        """The cost of an engine's open; None if a `.meta` cannot be opened."""
-        history = self.log.history
-        is_there = any(path.endswith(".meta") for path in history.listing.fragment_meta)
-        held = consolidated_fragments(self.log.store, history) if is_there else Consolidated()
-        return None if held is None else open_cost(self.log.rules, held)
+    def _costs(self) -> dict[str, int]:
+        """Count the requests of an open, and those of them that list."""
+        history, listing = self.log.history, self.log.history.listing
+        root = (*listing.root_commits, *listing.root_fragments)
+        folders = (listing.commits, listing.fragments, listing.fragment_meta, listing.meta, root)
+        further_pages = sum(max(1, ceil(len(names) / PAGE)) - 1 for names in folders)
+        lists = listing.requests - listing.heads + listing.absent_folders + further_pages
+        reads = history.requests - listing.requests + listing.heads
+        row = {"open_requests": reads + lists, "open_lists": lists}
+        has_meta = any(path.endswith(".meta") for path in listing.fragment_meta)
+        held = consolidated_fragments(self.log.store, history) if has_meta else Consolidated()
+        if held is not None:
+            cost = open_cost(self.log.rules, held)
+            row |= {"engine_open_requests": cost.requests, "engine_open_lists": cost.lists}
+            row["engine_open_requests_after_maintenance"] = cost.requests_after_maintenance
+        return row
 
     def _commits(self) -> Iterator[Piece]:
         table = self.log.history.table
@@ -423,14 +397,14 @@ def condition_row(commit: Delete) -> dict[str, Any]:
     }
 
 
-def findings_table(findings: tuple[Finding, ...]) -> pa.Table:
+def findings_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Give findings as rows of their table."""
+    return [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
+
+
+def findings_table(findings: Iterable[Finding]) -> pa.Table:
     """Give findings as a table."""
     return pa.Table.from_pylist(findings_rows(findings), schema=SCHEMAS["findings"])
-
-
-def findings_rows(findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
-    """Give findings as rows of a table."""
-    return [{name: _clean(text) for name, text in item.to_dict().items()} for item in findings]
 
 
 def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -1,7 +1,7 @@
 """The table `changes`: what every commit did to the rows of arrays.
 
 In: arrays, a window, or the names of new events. Out: shares, each some events of one array; and
-their rows, as Arrow tables. Needs the engine where rows are read; a plan is made without it.
+their rows, as Arrow tables. Only who reads rows needs the engine.
 
 As arrays differ in their fields, a row is JSON: `key` its dimensions, `row` all fields. Those of
 one array are columns instead, if that is asked for. Spark has no unsigned numbers, no nanoseconds
@@ -116,7 +116,7 @@ class ChangeShare(NamedTuple):
 
 
 def change_shares(arrays: Iterable[str], options: Options) -> Iterator[ChangeShare]:
-    """Divide the events of arrays, in order; a task reads those of one array only."""
+    """Divide the events of arrays, in order."""
     for array in arrays:
         try:
             log = options.open_array(array)

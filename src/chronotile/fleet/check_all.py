@@ -1,10 +1,8 @@
 """Checks of every array at or below some folders, and of the groups there.
 
 In: folders, groups or arrays. Out: `FleetCheck`: findings, array by array, and the folders that
-could not be listed. Members of groups are followed, wherever they lie. One array or
-folder that cannot be read does not stop the others.
-
-With `out`, the tables of the fleet are left there as well, as the pipeline writes them.
+could not be listed. Members of groups are followed, wherever they lie. One array or folder that
+cannot be read does not stop the others.
 """
 
 from __future__ import annotations
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
 
 Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 """Arrays, folders above arrays, or patterns of them; one or several."""
-
-NO_ARRAY = "expected an array at or below it, found none"
 
 
 class FleetCheck(NamedTuple):
@@ -102,7 +98,7 @@ def check_fleet(
     """Check every array at or below the roots, and the members of every group there.
 
     Args:
-        roots: Arrays, folders above arrays, or patterns of them.
+        roots: What to check.
         out: A folder or prefix for the tables, as `chronotile tables` writes them. The table of
             findings has those of groups and folders too.
         key: The key of the encrypted arrays.
@@ -129,8 +125,8 @@ def check_fleet(
     fleet = _find(
         roots, partial(find_arrays, storage_options=storage_options, follow=True, key=key)
     )
-    findings: list[Finding] = []
-    findings += _group_findings((open_store(uri, storage_options) for uri in fleet.groups), key)
+    groups = (open_store(uri, storage_options) for uri in fleet.groups)
+    findings = [*_group_findings(groups, key)]
     looked_at = LookedAt()
     for uri in fleet.uris:
         if on_array is not None:
@@ -180,7 +176,8 @@ def _find(roots: Roots, find: Callable[..., Fleet]) -> Fleet:
         groups |= set(fleet.groups)
         if not fleet.uris and not fleet.problems and not fleet.groups:
             place = find_place(root).uri
-            problems[place] = Unlisted(place, NO_ARRAY, missing=True)
+            problem = "expected an array at or below it, found none"
+            problems[place] = Unlisted(place, problem, missing=True)
     return Fleet(tuple(sorted(arrays)), tuple(problems.values()), groups=tuple(sorted(groups)))
 
 

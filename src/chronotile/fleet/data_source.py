@@ -1,14 +1,12 @@
 """The Spark data source `chronotile`.
 
 In: options, as `options` explains them, filters and a schema. Out: one of the tables of
-`array_tables`, in Arrow batches. Plans from listings, or from an inventory of the bucket; each task
-opens what it needs, so that it can run, and run again, anywhere.
+`array_tables`, in Arrow batches. Plans from listings, or from an inventory of the bucket.
 
-Filters on `array`, `kind`, `t1` and `t2` decide which arrays are opened and which rows are sent;
-Spark hands them down from version 4.1 on, if
-`spark.sql.python.filterPushdown.enabled` is on. Spark does not tell a Python source which columns a
-query selects, but a schema can: with `.schema("name string, cells bigint")` footers are read, as
-`cells` stands in them, and with `.schema("name string, t1 bigint")` they are not.
+Filters on `array`, `kind`, `t1` and `t2` decide which arrays are opened and which rows are sent, if
+Spark, from version 4.1 on, hands them down. It does not tell a Python source which columns a query
+selects, but a schema can: with `.schema("name string, cells bigint")` footers are read, as `cells`
+stands in them, and with `.schema("name string, t1 bigint")` they are not.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ _OF_SIZES = frozenset({"bytes", *BYTES_OF.values()})
 
 
 def with_choice(schema: StructType, columns: pa.Schema, options: Options) -> Options:
-    """Options for the columns of a schema: all of the table's, or some of them in any order.
+    """Choose the columns of a schema: all of the table's, or some of them in any order.
 
     Raises:
         ChronotileError: A column is not of the table, has another type, or is named twice.
@@ -177,11 +175,7 @@ class TableReader(DataSourceReader):
         return [InputPartition(one) for one in self._shares() or [Share()]]
 
     def _shares(self) -> Sequence[Share | ChangeShare]:
-        """Divide the arrays that can have rows, or of `members` the groups.
-
-        Raises:
-            ChronotileError: The manifest of an inventory, or a root, is not what it should be.
-        """
+        """Divide the arrays that can have rows, or of `members` the groups."""
         options = self.options
         if options.inventory is not None:
             inventory = read_manifest(options.inventory, options.storage_options)

@@ -1,8 +1,8 @@
 """The store of a fleet's tables: a Delta table each, in one folder.
 
 In: Parquet files that tasks have written, by table and bucket. Out: commits, and the files of each
-table at the version that a run begins with. `deltalake` commits, without a jar; what Delta has is
-not written here again: atomic commits, versions, time travel, retention.
+table at the version that a run begins with. `deltalake` commits, without a jar; retention and
+vacuum are Delta's own.
 
     DIR/<table>/bucket=<n>/….parquet     the rows of the arrays of one bucket
     DIR/<table>/_delta_log               which files count
@@ -16,13 +16,11 @@ transaction of one application, whose version is the run's start: Delta refuses 
 drivers that commit at once. A run begins a wave only if no other run has begun one since it looked.
 
 `run_id` and `run_at` name the run that read a row. A later run that repeats the row, as the array
-has not changed or cannot be read, leaves them as they are. Each column of ms has a twin of type
-TIMESTAMP.
+has not changed or cannot be read, leaves them as they are.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import secrets
@@ -60,8 +58,8 @@ PLAIN: dict[str, pa.Schema] = {
     "members": array_tables.TABLES["members"],
     "operations": columns("array string, id string, time timestamp, command string, state string"),
 }
-"""Table -> its columns, without what a run adds. `operations` has a row for each change of ours to
-an array, as far as the array keeps its record. Of `members`, a run leaves out what `arrays` has."""
+"""Table -> its columns, without what a run adds. `operations` has a row for each change of ours
+that an array keeps a record of. Of `members`, a run leaves out what `arrays` has."""
 
 
 def with_uri(schema: pa.Schema) -> list[pa.Field]:
@@ -80,9 +78,7 @@ DRESSED: dict[str, pa.Schema] = {
 """Table -> its columns as a run writes it."""
 
 LISTINGS = pa.schema([*columns("uri string, listing string, marks string, asked string"), _BUCKET])
-"""What the next run needs to know of an array: `listing` and `marks` as `unchanged_arrays.Noted`
-explains, null if the array could not be read properly; `asked`, the options of the run that read
-it."""
+"""The `unchanged_arrays.Noted` of each array."""
 
 _COUNTS = (
     *("arrays", "arrays_read", "arrays_unchanged", "arrays_unreadable", "commits", "fragments"),
@@ -97,8 +93,8 @@ RUN_HISTORY = pa.schema(
         ("totals", pa.string()),
     ]
 )
-"""Of `run_history`: a row for each complete run that has changed a table, with the version of each
-table, and all totals as JSON."""
+"""A row for each complete run that has changed a table: the version of each table, and all totals
+as JSON."""
 
 
 def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
@@ -174,12 +170,13 @@ class Output:
 
     def delta(self, table: str) -> DeltaTable | None:
         """Open a table at its last version; None if it is not there."""
-        deltalake = needed()
+        from deltalake import DeltaTable
+
         uri, options = self.store().uri_of(table), self._options()
         with one_error(uri):
-            if not deltalake.DeltaTable.is_deltatable(uri, options):
+            if not DeltaTable.is_deltatable(uri, options):
                 return None
-            return deltalake.DeltaTable(uri, storage_options=options)
+            return DeltaTable(uri, storage_options=options)
 
     def create(self, table: str, schema: pa.Schema) -> DeltaTable:
         """Open a table; make it first, if it is not there.
@@ -187,12 +184,13 @@ class Output:
         Raises:
             ChronotileError: A column has another type in the table.
         """
-        deltalake = needed()
+        from deltalake import DeltaTable, Schema
+
         uri, options = self.store().uri_of(table), self._options()
-        wanted = deltalake.Schema.from_arrow(schema)
+        wanted = Schema.from_arrow(schema)
         with one_error(uri):
             parts = [BUCKET] if BUCKET in schema.names else []
-            made = self.delta(table) or deltalake.DeltaTable.create(
+            made = self.delta(table) or DeltaTable.create(
                 uri, wanted, mode="ignore", partition_by=parts, storage_options=options
             )
             known = {one.name: one.type for one in made.schema().fields}
@@ -210,7 +208,7 @@ class Output:
         return options
 
     def last_run(self, run: str | None = None) -> dict[str, Any]:
-        """Give the last row of `run_history`, or that of one run; nothing if there is none."""
+        """Give the last row of `run_history`, or that of one run; an empty one if there is none."""
         history = self.delta(HISTORY)
         rows = [] if history is None else history.to_pyarrow_table().to_pylist()
         wanted = (row for row in rows if run in (None, row["run_id"]))
@@ -291,7 +289,7 @@ class Run:
 
     @property
     def started_ms(self) -> int:
-        """When it started, in ms since the epoch."""
+        """When it started."""
         return started_ms(self.name)
 
     @property
@@ -401,8 +399,7 @@ class Run:
 
         Columns that the table lacks come in the same commit.
         """
-        deltalake = needed()
-        from deltalake import transaction
+        from deltalake import Schema, transaction
 
         at_ms = now_ms()
         actions = [
@@ -418,13 +415,13 @@ class Run:
         )
         only = [(BUCKET, "in", [str(one) for one in sorted(replaced)])] if replaced else None
         known = delta.schema().fields
-        wanted = deltalake.Schema.from_arrow(TABLES[name]).fields
+        wanted = Schema.from_arrow(TABLES[name]).fields
         lacking = [one for one in wanted if one.name not in {field.name for field in known}]
         with one_error(self.store().uri_of(name)):
             delta.create_write_transaction(
                 actions,
                 "append" if replaced is not None and not replaced else "overwrite",
-                deltalake.Schema([*known, *lacking]),
+                Schema([*known, *lacking]),
                 partition_by=[BUCKET],
                 partition_filters=only,
                 commit_properties=words,
@@ -433,7 +430,8 @@ class Run:
 
     def tell(self, summary: Summary, versions: Mapping[str, int]) -> None:
         """Add the row of this run to `run_history`."""
-        deltalake = needed()
+        from deltalake import write_deltalake
+
         delta = self.output.create(HISTORY, RUN_HISTORY)
         row = {name: count for name, count in summary.to_json().items() if name in _COUNTS}
         for severity, _, count in summary.totals.findings:
@@ -444,7 +442,7 @@ class Run:
         row["run_at"] = pa.scalar(self.started_ms * 1000, pa.int64()).cast(TIMESTAMP).as_py()
         table = pa.Table.from_pylist([row], schema=RUN_HISTORY)
         with one_error(self.store().uri_of(HISTORY)):
-            deltalake.write_deltalake(delta, table, mode="append", schema_mode="merge")
+            write_deltalake(delta, table, mode="append", schema_mode="merge")
 
     def end(self) -> None:
         """Remove what only the run itself needs, and what runs of yesterday have left."""
@@ -468,9 +466,8 @@ def open_output(out: str, storage: Mapping[str, str]) -> Output:
     """Open a folder for tables; on a disk, make it if it is missing.
 
     Raises:
-        ChronotileError: `deltalake` is not installed, or the folder is in memory.
+        ChronotileError: The folder is in memory.
     """
-    needed()
     output = Output(out=out, storage=tuple(sorted(storage.items())))
     store = output.store()
     if store.uri.startswith("memory:"):
@@ -493,7 +490,7 @@ def fleet_tables(
         storage_options: Options of the storage, such as a region.
 
     Raises:
-        ChronotileError: There is no such run, or `deltalake` is not installed.
+        ChronotileError: There is no such run.
     """
     output = Output(out=os.fspath(out), storage=tuple(sorted((storage_options or {}).items())))
     newest = output.last_run(run)
@@ -517,21 +514,6 @@ def started_ms(name: str) -> int:
     """
     digits = name.partition("-")[0]
     return int(digits) if digits.isdigit() else 0
-
-
-def needed() -> Any:
-    """Load `deltalake`.
-
-    Raises:
-        ChronotileError: The extra is not installed.
-    """
-    try:
-        return importlib.import_module("deltalake")
-    except ModuleNotFoundError as cause:
-        if (cause.name or "").partition(".")[0] != "deltalake":
-            raise
-        problem = "expected deltalake, found none: pip install 'chronotile[delta]'"
-        raise ChronotileError("tables", problem) from None
 
 
 @contextmanager

@@ -44,12 +44,11 @@ _ANY_DEPTH = "**"
 
 
 class Unlisted(NamedTuple):
-    """A folder that could not be listed: arrays below it may be missing."""
+    """A folder that could not be listed, or does not exist: arrays below it may be missing."""
 
     uri: str
     message: str
     missing: bool = False
-    """Whether the folder does not exist."""
 
 
 class Fleet(NamedTuple):
@@ -146,16 +145,16 @@ class _FolderSearch:
         self._visited = 0
 
     def fresh(self, stores: Iterable[Store]) -> list[Store]:
-        """Give the folders that the search has not met before; keeps arrays that are known."""
+        """Give the folders that are new and no known arrays; keep those."""
         new = {store.uri: store for store in stores if store.uri not in self._seen}
         self._seen.update(new)
         self._arrays |= {uri for uri in new if uri in self._known}
         return [store for uri, store in new.items() if uri not in self._known]
 
     def run(self, waiting: list[Store], threads: int) -> list[Store]:
-        """Visit folders, and those in them, the last ones first; give those that are left.
+        """Visit folders, and those in them; give those that are left.
 
-        So few folders wait, however many there are.
+        The last ones come first, so that few folders wait, however many there are.
         """
         while waiting and self._may_go_on():
             # This ends, too, if no folder waits while others are visited, which may have some.

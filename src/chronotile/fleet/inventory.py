@@ -16,6 +16,7 @@ import gzip
 import io
 import re
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_plus
 
@@ -26,6 +27,7 @@ import pyarrow.orc
 import pyarrow.parquet
 
 from chronotile.errors import ChronotileError, StorageError
+from chronotile.fleet.array_tables import columns
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import (
     COMMITS,
@@ -40,20 +42,13 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.place import find_place
-from chronotile.storage.store import open_store
+from chronotile.storage.store import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-OBJECTS = pa.schema(
-    [
-        ("key", pa.string()),
-        ("size", pa.int64()),
-        ("modified_ms", pa.int64()),
-        ("etag", pa.string()),
-    ]
-)
+OBJECTS = columns("key string, size bigint, modified_ms bigint, etag string")
 """What is known of an object."""
 
 _COLUMNS = {
@@ -99,17 +94,12 @@ class Inventory:
 def read_manifest(place: str, storage_options: Mapping[str, str] | None = None) -> Inventory:
     """Read a manifest.
 
-    Args:
-        place: The manifest.
-        storage_options: Options of the storage.
-
     Raises:
         ChronotileError: It is none, or of a kind that is not known.
         StorageError: It cannot be read.
     """
-    where = find_place(place)
-    folder, _, name = where.uri.rpartition("/")
-    data = open_store(folder or "/", storage_options).read(name, limit=_MANIFEST_MAX)
+    store, name = open_file(place, storage_options)
+    data = store.read(name, limit=_MANIFEST_MAX)
     words = read_json(data, place, "the manifest of an S3 Inventory")
     try:
         home = str(words["destinationBucket"]).removeprefix("arn:aws:s3:::")
@@ -166,21 +156,19 @@ def read_objects(inventory: Inventory, file: InventoryFile) -> pa.Table:
         ChronotileError: A column is missing.
         StorageError: The file cannot be read.
     """
-    folder, _, name = find_place(file.uri).uri.rpartition("/")
-    data = open_store(folder or "/", dict(inventory.storage)).read(name)
+    store, name = open_file(file.uri, dict(inventory.storage))
+    data = store.read(name)
     try:
         table = _read(data, inventory)
     except (pa.ArrowInvalid, OSError) as cause:
         problem = f"expected {inventory.format}, found what cannot be read: {cause}"
         raise StorageError(file.uri, problem) from None
     found = {re.sub("[_-]", "", name.lower()): name for name in table.column_names}
-    columns: dict[str, pa.ChunkedArray | None] = {}
-    for column, name in _COLUMNS.items():
-        columns[column] = table[found[name]] if name in found else None
-    if columns["key"] is None:
+    if "key" not in found:
         problem = f"expected a column of keys, found {', '.join(table.column_names)}"
         raise ChronotileError(file.uri, problem)
-    return _objects(columns, len(table), inventory)
+    known = {column: table[found[name]] for column, name in _COLUMNS.items() if name in found}
+    return _objects(known, len(table), inventory)
 
 
 def _read(data: bytes, inventory: Inventory) -> pa.Table:
@@ -196,18 +184,16 @@ def _read(data: bytes, inventory: Inventory) -> pa.Table:
     return pyarrow.csv.read_csv(io.BytesIO(text), reading, convert_options=convert)
 
 
-def _objects(
-    columns: Mapping[str, pa.ChunkedArray | None], rows: int, inventory: Inventory
-) -> pa.Table:
-    keys = columns["key"].cast(pa.string())  # type: ignore[union-attr]
+def _objects(columns: Mapping[str, pa.ChunkedArray], rows: int, inventory: Inventory) -> pa.Table:
+    keys = columns["key"].cast(pa.string())
     if inventory.format == "csv" and pc.any(pc.match_substring_regex(keys, "[%+]")).as_py():
         keys = pa.chunked_array([[unquote_plus(key) for key in keys.to_pylist()]], pa.string())
     keep = pc.invert(pc.ends_with(keys, "/"))  # marks of folders
-    if columns["latest"] is not None:
+    if "latest" in columns:
         keep = pc.and_(keep, _flags(columns["latest"], missing=True))
-    if columns["deleted"] is not None:
+    if "deleted" in columns:
         keep = pc.and_(keep, pc.invert(_flags(columns["deleted"], missing=False)))
-    size, modified, etag = (columns[name] for name in ("size", "modified_ms", "etag"))
+    size, modified, etag = map(columns.get, ("size", "modified_ms", "etag"))
     table = pa.table(
         [
             keys,
@@ -244,15 +230,8 @@ def _etags(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise('"', bare, '"', "")
 
 
-NAMES = pa.schema(
-    [
-        ("array", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("modified_ms", pa.int64()),
-        ("etag", pa.string()),
-        ("strong", pa.bool_()),
-    ]
+NAMES = columns(
+    "array string, path string, size bigint, modified_ms bigint, etag string, strong boolean"
 )
 """A file of an array, or, if the path ends with a slash, a folder with the bytes below it: null if
 its files are told of elsewhere."""
@@ -270,7 +249,7 @@ def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> p
     """Give the names of all folders that may be arrays, as in `NAMES`.
 
     Args:
-        objects: Objects, as in `inventory.OBJECTS`.
+        objects: Objects, as in `OBJECTS`.
         bucket: The place of the bucket.
         below: Only keys below these prefixes; all if there are none.
 
@@ -283,11 +262,8 @@ def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> p
     """
     prefixes = [prefix.strip("/") for prefix in below]
     if prefixes and "" not in prefixes:
-        masks = [pc.starts_with(objects["key"], f"{prefix}/") for prefix in prefixes]
-        keep = masks[0]
-        for mask in masks[1:]:
-            keep = pc.or_(keep, mask)
-        objects = objects.filter(keep)
+        masks = (pc.starts_with(objects["key"], f"{prefix}/") for prefix in prefixes)
+        objects = objects.filter(reduce(pc.or_, masks))
     objects = objects.combine_chunks()
     parts = pc.extract_regex(objects["key"].combine_chunks(), _KEY)
     inside = pc.is_valid(parts)

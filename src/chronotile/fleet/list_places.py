@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from chronotile.change.operations import tell_operations
-from chronotile.check.findings import is_unread
+from chronotile.check.findings import SEVERITIES, is_unread
 from chronotile.errors import ChronotileError
 from chronotile.fleet.find_arrays import find_arrays
 from chronotile.fleet.fleet_without_spark import make_tables
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Sort = Literal["place", "kind", "commits", "fragments", "size", "changed", "finding"]
 """What a list can be sorted by."""
-_SEVERITIES = ("error", "warning", "info")
 
 
 class PlaceRow(NamedTuple):
@@ -50,7 +49,7 @@ class PlaceRow(NamedTuple):
     def key(self, sort: Sort) -> tuple[Any, ...]:
         """Order rows: the largest, the last or the worst first."""
         if sort == "finding":
-            rank = _SEVERITIES.index(self.severity) if self.severity else len(_SEVERITIES)
+            rank = SEVERITIES.index(self.severity) if self.severity else len(SEVERITIES)
             return rank, self.finding or "", self.uri
         if sort in ("place", "kind"):
             return (self.kind if sort == "kind" else "", self.uri)
@@ -109,7 +108,7 @@ def list_places(
     )
     worst: dict[str, tuple[str, str]] = {}
     findings = made.tables["findings"].select(["array", "severity", "code"]).to_pylist()
-    for one in sorted(findings, key=lambda one: _SEVERITIES.index(one["severity"])):
+    for one in sorted(findings, key=lambda one: SEVERITIES.index(one["severity"])):
         worst.setdefault(one["array"], (one["severity"], one["code"]))
     rows = [_array_row(one, worst) for one in made.tables["arrays"].to_pylist()]
     rows += [_group_row(open_store(uri, storage_options), key) for uri in made.groups]
@@ -118,6 +117,7 @@ def list_places(
 
 def _array_row(one: Mapping[str, Any], worst: Mapping[str, tuple[str, str]]) -> PlaceRow:
     dense = one["dense"]
+    severity, code = worst.get(one["array"], (None, None))
     return PlaceRow(
         uri=one["array"],
         kind="unreadable" if dense is None else "dense" if dense else "sparse",
@@ -125,8 +125,8 @@ def _array_row(one: Mapping[str, Any], worst: Mapping[str, tuple[str, str]]) -> 
         fragments=one["fragments"],
         bytes=one["bytes"],
         changed=one["last_timestamp"],
-        severity=worst.get(one["array"], (None, None))[0],
-        finding=worst.get(one["array"], (None, None))[1],
+        severity=severity,
+        finding=code,
     )
 
 

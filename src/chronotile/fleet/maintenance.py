@@ -31,8 +31,8 @@ from chronotile.fleet.shares import packed
 from chronotile.fleet.surviving_tasks import KILLED, Care, run_job
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.overlay import overlaid
-from chronotile.storage.place import MissingObjectError, find_place
-from chronotile.storage.store import open_store
+from chronotile.storage.place import MissingObjectError
+from chronotile.storage.store import open_file, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,14 +51,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """The outcome of one command on an array."""
+    """The outcome of one command on an array.
+
+    If a task is lost after its work is done, the task that runs again says `nothing`; the record in
+    the array tells what the first one did.
+    """
 
     array: str
     command: str
     outcome: str
-    """`done`, `planned` (of a dry run), `nothing`, `refused`, `left` (a limit) or `stopped` (the
-    stop switch). If a task is lost after its work is done, the task that runs again says `nothing`;
-    the record in the array tells what the first one did."""
+    """`done`, `planned`, `nothing`, `refused`, `left` (by a limit) or `stopped`."""
     put: int = 0
     removed: int = 0
     bytes_put: int = 0
@@ -179,13 +181,13 @@ def arrays_due(
     unread: Collection[str] = (),
     at_ms: int | None = None,
 ) -> list[Due]:
-    """List the arrays that a policy wants maintained, sorted.
+    """List the arrays that a policy wants maintained, sorted, but for those that are unread.
 
     Args:
         policy: The policy.
         findings: Reads the table of findings.
         arrays: Reads the table of arrays.
-        unread: Arrays that could not be read, which are left alone.
+        unread: Arrays that could not be read.
         at_ms: The time from which ages count; now if left out.
 
     >>> from chronotile.fleet.policy import simple_policy
@@ -217,7 +219,7 @@ def arrays_due(
 
 
 def _one_of(column: str, texts: Iterable[str]) -> pc.Expression:
-    """Give the filter of the rows that have one of some texts, of which there may be none."""
+    """Keep the rows that have one of some texts, of which there may be none."""
     return pc.field(column).isin(pa.array(sorted(texts), pa.string()))
 
 
@@ -346,9 +348,9 @@ def stopped_by(stops: Iterable[tuple[str, tuple[tuple[str, str], ...]]]) -> str 
     'memory://doc-stop/off'
     """
     for place, storage in stops:
-        folder, _, name = find_place(place).uri.rpartition("/")
         try:
-            open_store(folder or "/", dict(storage)).head(name)
+            store, name = open_file(place, dict(storage))
+            store.head(name)
         except MissingObjectError:
             continue
         except ChronotileError as error:

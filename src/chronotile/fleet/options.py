@@ -23,8 +23,7 @@ from chronotile.format.tag_entries import is_name
 from chronotile.format.timestamps import to_ms
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
-from chronotile.storage.place import find_place
-from chronotile.storage.store import open_store
+from chronotile.storage.store import open_file, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +52,6 @@ KNOWN = {
     "cells": "`true` fills the columns of `fragments` that each cost a read of a footer",
     "sizes": "`true` fills the sizes of `arrays`: every file of each array is listed",
     "secret_key": "the 32 characters, or 64 hex digits, of the key of encrypted arrays",
-    "key": "the same, but Spark shows an option of this name in its plans",
     "key_file": "a file with the key, on every executor",
     "check": "how far findings go: `log`, `fragments` (their metadata too) or `deep` (cells too)",
     "maxfindings": "findings of one code and severity that are listed of an array",
@@ -184,6 +182,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
     for name in options:
         if name not in KNOWN and not name.startswith(STORAGE):
             raise _unknown(name)
+    given_key = options.get("secret_key")
     reach = _one_of("check", options.get("check", "log"), get_args(Reach))
     checked = Options(
         roots=_roots(options),
@@ -195,7 +194,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
         rows=_one_of("rows", options.get("rows", "json"), ("json", "columns")),
         cells=_flag("cells", options),
         sizes=_flag("sizes", options),
-        key=_given_key(options),
+        key=_key(given_key.encode(), "secret_key") if given_key is not None else None,
         key_file=options.get("key_file"),
         storage=tuple(sorted(storage.items())),
         check=cast("Reach", reach),
@@ -291,13 +290,6 @@ def _count(name: str, value: str | None, what: str = "arrays") -> int | None:
     return None if value is None else int(value)
 
 
-def _given_key(options: Mapping[str, str]) -> bytes | None:
-    names = [name for name in ("secret_key", "key") if name in options]
-    if len(names) > 1:
-        raise _wrong("key", "expected one key, found the option 'secret_key' as well")
-    return _key(options[names[0]].encode(), names[0]) if names else None
-
-
 def _key(value: bytes, name: str) -> bytes:
     if len(value) == 64:
         try:
@@ -313,8 +305,8 @@ def _key(value: bytes, name: str) -> bytes:
 @lru_cache(maxsize=4)
 def _key_in(place: str, storage: tuple[tuple[str, str], ...]) -> bytes:
     """Give the key in a file, which each process reads once, and not once for each array."""
-    folder, _, name = find_place(place).uri.rpartition("/")
-    data = open_store(folder or "/", dict(storage)).read(name, limit=1 << 10)
+    store, name = open_file(place, dict(storage))
+    data = store.read(name, limit=1 << 10)
     return _key(data.rstrip(b"\r\n") if len(data) > 32 else data, "key_file")
 
 
@@ -341,17 +333,16 @@ def read_uris(
     >>> read_uris("memory://doc-uris/list.txt", "array")
     ('s3://lake/a', 's3://lake/b')
     """
-    folder, _, name = find_place(place).uri.rpartition("/")
-    if name.endswith((".parquet", ".csv", ".txt")):
-        files = {name: open_store(folder or "/", storage_options).read(name)}
+    if place.endswith((".parquet", ".csv", ".txt")):
+        store, *paths = open_file(place, storage_options)
     else:
         store = open_store(place, storage_options)
         paths = [file.path for file in store.list_dir().files if file.path.endswith(".parquet")]
-        files = {path: store.read(path) for path in paths}
-    if not files:
+    if not paths:
         raise ChronotileError(place, "expected .parquet, .csv or .txt, found none")
     uris: list[str] = []
-    for path, data in files.items():
+    for path in paths:
+        data = store.read(path)
         if path.endswith(".txt"):
             uris += map(str.strip, data.decode().splitlines())
             continue

@@ -46,8 +46,7 @@ from chronotile.check.debt import TARGET_BYTES
 from chronotile.errors import ChronotileError, did_you_mean
 from chronotile.format.documents import read_toml
 from chronotile.format.timestamps import duration_ms
-from chronotile.storage.place import find_place
-from chronotile.storage.store import open_store
+from chronotile.storage.store import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,20 +55,10 @@ if TYPE_CHECKING:
 LONGEST = 1 << 20
 """The largest file of a policy, in bytes."""
 
-MENDED_BY_COMMITS = (
-    "many-loose-commits",
-    "con-superseded",
-    "con-name-range",
-    "delete-duplicate",
-    "delete-ignored",
+MENDED_BY_COMMITS = frozenset(
+    {"many-loose-commits", "con-superseded", "con-name-range", "delete-duplicate", "delete-ignored"}
 )
 """Findings that go when commits are consolidated and vacuumed."""
-MENDED_BY_FRAGMENTS = ("vac-absolute", "superseded-bytes")
-"""Findings that go when fragments are vacuumed."""
-MENDED_BY_METADATA = ("metadata-unconsolidated",)
-"""Findings that go when metadata is consolidated."""
-MENDED_BY_COMPACT = ("many-small-fragments",)
-"""Findings that go when fragments are merged."""
 
 
 class Compact(NamedTuple):
@@ -116,16 +105,14 @@ class PolicyRule:
     def codes(self) -> frozenset[str]:
         """The findings that the rule mends."""
         modes = {self.consolidate, self.vacuum}
-        found: set[str] = set()
-        if modes & {"commits", "all"}:
-            found |= set(MENDED_BY_COMMITS)
+        found = MENDED_BY_COMMITS if modes & {"commits", "all"} else frozenset()
         if self.vacuum in ("fragments", "all"):
-            found |= set(MENDED_BY_FRAGMENTS)
+            found |= {"vac-absolute", "superseded-bytes"}
         if self.consolidate in ("fragment-meta", "array-meta", "all"):
-            found |= set(MENDED_BY_METADATA)
+            found |= {"metadata-unconsolidated"}
         if self.compact is not None:
-            found |= set(MENDED_BY_COMPACT)
-        return frozenset(found)
+            found |= {"many-small-fragments"}
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +152,8 @@ def read_policy(place: str, storage_options: Mapping[str, str] | None = None) ->
     Raises:
         ChronotileError: It is no TOML, or says what no policy says.
     """
-    folder, _, name = find_place(place).uri.rpartition("/")
-    data = open_store(folder or "/", storage_options).read(name, limit=LONGEST)
+    store, name = open_file(place, storage_options)
+    data = store.read(name, limit=LONGEST)
     return policy_of(read_toml(data, place, "a policy in TOML"), place)
 
 

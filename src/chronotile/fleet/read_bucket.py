@@ -1,10 +1,10 @@
 """One task of the pipeline.
 
 In: a bucket of the fleet, and where the tables go. Out: files of all tables, written in one pass
-over the bucket's arrays, and `Done`, which tells the driver about them. Each task opens what it
-needs. Rows of arrays that have not changed are repeated from the last run; if nothing of a bucket
-has changed, the task writes no file, and the store keeps those that it has. Memory is bounded: a
-row group is written as soon as it is full, a file is put when it is large.
+over the bucket's arrays, and `Done`, which tells the driver about them. Rows of arrays that have
+not changed are repeated from the last run; if nothing of a bucket has changed, the task writes no
+file, and the store keeps those that it has. Memory is bounded: a row group is written as soon as it
+is full, a file is put when it is large.
 
 A task tries again the arrays that it could not read, at the end of the share, unless it could read
 none. Of those that still fail it repeats the rows of an older run, and names them to the driver,
@@ -34,7 +34,6 @@ from chronotile.fleet.array_tables import (
     SCHEMAS,
     TIMESTAMP,
     findings_rows,
-    findings_table,
     gathered,
     tables_of_unreadable,
 )
@@ -74,7 +73,6 @@ if TYPE_CHECKING:
     from chronotile.fleet.delta_store import Output, StoreSnapshot
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
-    from chronotile.fleet.read_share import OpenPlace
     from chronotile.fleet.shares import Share
     from chronotile.history.listing import Listing
     from chronotile.storage.store import Store
@@ -105,7 +103,8 @@ class OlderBucket:
             for group in range(opened.num_row_groups):
                 table = with_columns_of_now(name, opened.read_row_group(group))
                 if not self.can_stay:
-                    own = [bucket_of(a, self.buckets) == self.bucket for a in _arrays(table)]
+                    arrays = table[URI].to_pylist()
+                    own = [bucket_of(array, self.buckets) == self.bucket for array in arrays]
                     table = table.filter(pa.array(own, pa.bool_()))
                 yield table
 
@@ -119,22 +118,17 @@ class OlderBucket:
         return noted
 
     def read_in(self) -> dict[str, str]:
-        """Tell of each array that there are rows of which run read them."""
+        """Give array -> the run that read it, of each array that there are rows of."""
         known: dict[str, str] = {}
         for table in self.tables("arrays"):
             table = table.filter(pc.field("commits").is_valid())
-            known |= dict(zip(_arrays(table), table["run_id"].to_pylist(), strict=True))
+            known |= dict(zip(*(table[n].to_pylist() for n in (URI, "run_id")), strict=True))
         return known
 
     def rows(
         self, arrays: Collection[str], stale: Collection[str]
     ) -> Iterator[tuple[str, pa.Table]]:
-        """Give each table with the rows of some arrays, as a later run repeats them.
-
-        Args:
-            arrays: The arrays that have not changed.
-            stale: The arrays that could not be read.
-        """
+        """Give each table with the rows of some arrays, as a later run repeats them."""
         wanted = pa.array([*arrays, *stale], pa.string())
         unread = pa.array([*stale], pa.string())
         for name in dict.fromkeys(file.table for file in self.files if file.table != "members"):
@@ -169,7 +163,7 @@ def unchanged_here(output: Output, options: Options, most: int) -> dict[str, boo
     """Tell of each array that the store knows whether this process can see it unchanged.
 
     On a disk that takes a few questions, and no list: so a small fleet in which nothing has
-    happened needs neither a search nor a task. Tell nothing of a store of more than `most` arrays.
+    happened needs no task. Tell nothing of a store of more than `most` arrays.
     """
     asked, known = options.asked(__version__), {}
     for batch in output.rows(LAST, [URI, *Noted._fields]):
@@ -215,28 +209,8 @@ def unlisted_words(folder: Unlisted) -> str:
     return f"{folder.uri} cannot be listed: {folder.message}"
 
 
-def findings_on_unread(unread: Mapping[str, str], known: Mapping[str, str]) -> pa.Table:
-    """Make the findings on arrays that could not be read.
-
-    Args:
-        unread: Array -> why it could not be read.
-        known: Array that there are rows of -> the run that read them.
-    """
-    findings = []
-    for array, why in unread.items():
-        rows = f"its rows are of run {known[array]}" if array in known else "no run has its rows"
-        findings.append(finding(array, UNREADABLE, "", f"it cannot be read: {why}; {rows}"))
-    return findings_table(tuple(findings))
-
-
 def as_stale(name: str, table: pa.Table, stale: pa.Array) -> pa.Table:
-    """Give the rows of a table as a later run repeats them.
-
-    Args:
-        name: The table.
-        table: Its rows, in the older run.
-        stale: The arrays that the later run could not read.
-    """
+    """Give rows of an older run as a later one repeats them, which could not read some arrays."""
     is_stale = pc.is_in(table[URI], stale)
     if name == "findings":
         # The later run has its own finding on the array itself.
@@ -265,11 +239,6 @@ def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
     return whole.select(schema.names).cast(schema)
 
 
-def _arrays(table: pa.Table) -> list[str]:
-    arrays: list[str] = table[URI].to_pylist()
-    return arrays
-
-
 def _with(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
     index = table.schema.get_field_index(name)
     return table.set_column(index, table.schema.field(index), column)
@@ -293,15 +262,10 @@ class BucketWriter:
     def __init__(self, run: Run, bucket: int) -> None:
         self._tables = {name: _OneTable(run, bucket, name) for name in TABLES}
 
-    def add(self, name: str, piece: Piece) -> None:
-        """Take rows of a table."""
+    def add(self, name: str, piece: Piece, *, again: bool = False) -> None:
+        """Take rows of a table, which an older run may have written."""
         if len(piece):
-            self._tables[name].add(piece)
-
-    def repeat(self, name: str, rows: pa.Table) -> None:
-        """Take rows of a table that an older run has written."""
-        if len(rows):
-            self._tables[name].repeat(rows)
+            self._tables[name].add(piece, again=again)
 
     def close(self) -> tuple[DataFile, ...]:
         """Write the rest, and give all files."""
@@ -318,23 +282,16 @@ class _OneTable:
         self._schema = pa.schema(fields)
         self._repeated = [one.name for one in fields if one.name not in _UNIQUE]
         self._encodings = {one.name: _DELTA[one.type] for one in fields if one.name in _UNIQUE}
-        self._plain: list[Piece] = []
-        self._again: list[pa.Table] = []
+        self._new: list[Piece] = []
+        self._again: list[Piece] = []
         self._rows_waiting = 0
         self._buffer: io.BytesIO | None = None
         self._file: pq.ParquetWriter | None = None
         self._files: list[DataFile] = []
 
-    def add(self, piece: Piece) -> None:
-        self._plain.append(piece)
-        self._count(len(piece))
-
-    def repeat(self, rows: pa.Table) -> None:
-        self._again.append(rows)
-        self._count(len(rows))
-
-    def _count(self, rows: int) -> None:
-        self._rows_waiting += rows
+    def add(self, piece: Piece, *, again: bool) -> None:
+        (self._again if again else self._new).append(piece)
+        self._rows_waiting += len(piece)
         if self._rows_waiting >= ROWS_IN_GROUP:
             self._write()
             if self._buffer is not None and self._buffer.tell() >= FILE_BYTES:
@@ -344,7 +301,7 @@ class _OneTable:
         """Write the rows that wait; an older run's rows have what a run adds."""
         if not self._rows_waiting:
             return
-        new = gathered(PLAIN.get(self._name, self._schema), self._plain)
+        new = gathered(PLAIN.get(self._name, self._schema), self._new)
         new = dressed(self._name, new, self._run.name, self._run.started_ms)
         if self._file is None:
             self._buffer = io.BytesIO()
@@ -357,7 +314,7 @@ class _OneTable:
             )
         table = pa.concat_tables([*self._again, new])
         self._file.write_table(table, row_group_size=ROWS_IN_GROUP)
-        self._plain, self._again, self._rows_waiting = [], [], 0
+        self._new, self._again, self._rows_waiting = [], [], 0
 
     def _put(self) -> None:
         if self._file is None or self._buffer is None:
@@ -498,7 +455,7 @@ class _BucketReading:
             return Done(unchanged=len(places))
         self._add({"members": members})
         for rows in again:
-            self._writer.repeat("members", rows)
+            self._writer.add("members", rows, again=True)
         self._repeat(unread, hidden)
         return Done(
             files=self._writer.close(),
@@ -541,13 +498,18 @@ class _BucketReading:
         stale = [array for array in lost if array in read_in]
         if older is not None and (self._unchanged or stale):
             for name, rows in older.rows(self._unchanged, stale):
-                self._writer.repeat(name, rows)
+                self._writer.add(name, rows, again=True)
         blank = [
             {"array": array, "errors": 1, "warnings": 0, "infos": 0}
             for array in unread
             if array not in read_in
         ]
-        self._writer.add("findings", findings_on_unread(lost, read_in))
+        for array, why in lost.items():
+            of_run = "no run has its rows"
+            if array in read_in:
+                of_run = f"its rows are of run {read_in[array]}"
+            item = finding(array, UNREADABLE, "", f"it cannot be read: {why}; {of_run}")
+            self._writer.add("findings", findings_rows((item,)))
         self._writer.add("arrays", blank)
         self._writer.add(LAST, [{URI: row["array"]} for row in blank])
 
@@ -592,19 +554,18 @@ class _BucketReading:
         try:
             if place.entries is not None:
                 with suppress(MissingObjectError, ChangedError):
-                    return self._tables(self._opened(place))
+                    return self._tables(place)
             # The listing is not known, or outdated.
-            return self._tables(self._opened(ListedArray(place.uri)))
+            return self._tables(ListedArray(place.uri))
         except Exception as error:  # one bad array must not stop a fleet
             if may_pass(error) or isinstance(error, ArrayNotFoundError):
                 return error
             return self._without(place.uri, error)
 
-    def _opened(self, place: ListedArray) -> OpenPlace:
-        return open_place(place, self._task.options, self._task.fresh_ms)
-
-    def _tables(self, place: OpenPlace) -> _Tables | None:
-        options, store, began_ms = self._task.options, place.store, now_ms()
+    def _tables(self, listed: ListedArray) -> _Tables | None:
+        options, began_ms = self._task.options, now_ms()
+        place = open_place(listed, options, self._task.fresh_ms)
+        store = place.store
         noted = self._noted.get(store.uri) if self._task.since_last else None
         if noted is not None and _is_same(store, noted, options, self._asked, began_ms):
             return None
@@ -624,7 +585,6 @@ class _BucketReading:
             self._reads.append(f"{array}/{path}")
 
     def _operations(self, store: Store, listing: Listing) -> list[Piece]:
-        """List the changes of ours that an array keeps a record of."""
         if not listing.has_operations:
             return []
         rows = [

@@ -234,4 +234,4 @@ def members_of(group: str, options: Options, *, logs: bool = True) -> pa.Table:
 
 def folder_findings(problems: Iterable[Unlisted]) -> pa.Table:
     """Give the findings on folders that could not be listed."""
-    return findings_table(tuple(map(unlisted, problems)))
+    return findings_table(map(unlisted, problems))

@@ -209,14 +209,10 @@ def write_metrics(
         summary: The summary of the run; None if it failed.
 
     Raises:
-        ChronotileError: `prometheus_client` is not installed.
         StorageError: The file cannot be written.
     """
-    try:
-        from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
-    except ImportError as cause:
-        problem = "expected prometheus_client, found none: pip install 'chronotile[spark]'"
-        raise ChronotileError(str(path), problem) from cause
+    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+
     registry, gauges = CollectorRegistry(), dict[str, Gauge]()
     for name, labels, value in _samples(status, seconds, summary):
         pairs = {"out": out, **labels}

@@ -35,7 +35,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from chronotile.check.findings import UNREADABLE, error_words, finding
 from chronotile.errors import ArrayNotFoundError, ChronotileError
-from chronotile.fleet.array_tables import BATCH_ROWS, READABLE, SCHEMAS, findings_table, twinned
+from chronotile.fleet.array_tables import BATCH_ROWS, READABLE, findings_table, twinned
 from chronotile.fleet.change_table import changes_of
 from chronotile.fleet.find_arrays import CONCURRENCY
 from chronotile.fleet.options import choose
@@ -289,7 +289,7 @@ def _told(one: Planned, problem: str, options: Options) -> pa.Table | None:
     if options.table != "findings" or problem == one.told:
         return None
     item = finding(one.array, UNREADABLE, "", f"it {problem}")
-    return findings_table((item,)).cast(SCHEMAS["findings"])
+    return findings_table((item,))
 
 
 ARRAYS_IN_PARTITION = 64

@@ -44,6 +44,8 @@ EXTRAS = {
     "cryptography": "crypto",
     "tiledb": "engine",
     "duckdb": "sql",
+    "deltalake": "delta",
+    "prometheus_client": "spark",
 }
 """Package -> the extra that installs it."""
 

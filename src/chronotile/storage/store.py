@@ -47,6 +47,7 @@ __all__ = [
     "Stranger",
     "StrangerError",
     "about_one_object",
+    "open_file",
     "open_store",
     "put_compared",
 ]
@@ -511,6 +512,18 @@ def open_store(
         options=tuple(sorted(options.items())),
         on_operation=on_operation,
     )
+
+
+def open_file(
+    file: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> tuple[Store, str]:
+    """Make a store for the folder of a file; give the file's name in it too.
+
+    >>> open_file("s3://lake/lists/all.csv")
+    (Store(place=Place(scheme='s3', bucket='lake', root='lists')), 'all.csv')
+    """
+    folder, name = find_place(file).parent()
+    return open_store(folder.uri, storage_options), name
 
 
 def put_compared(store: Store, path: str, data: bytes) -> None:
