@@ -139,6 +139,8 @@ class Execution:
         self._quarantined = 0
         """Files in the quarantine so far."""
         self._numbers = numbers or {}
+        self._touched = False
+        """Whether a step has begun."""
         self.plan_again(plan)
 
     def plan_again(self, plan: Plan) -> None:
@@ -190,12 +192,17 @@ class Execution:
                 look(self.store)
 
     def fail(self, error: Exception) -> None:
-        """Write down that the run has failed, and what it had done."""
-        if self._begun is not None and self.who is not None:
-            failed = replace(self.report(), notes=(*self.notes, f"it failed: {error}"))
-            # A storage that fails may refuse this too: then the record says `begun`.
-            with suppress(ChronotileError):
-                operations.end(self.store, self._begun, failed, self.who, "failed")
+        """Write down that the run has failed; the next change settles what it has begun."""
+        if self._begun is None or self.who is None:
+            return
+        note = f"it failed: {error}"
+        # Looks may have written fragments; of anything else that was put, a step has begun.
+        if self._touched or any(step.op in FOLDERS for step in self._recorded):
+            operations.abandon(self.store, self._begun, note)
+            return
+        failed = replace(self.report(), notes=(*self.notes, note))
+        with suppress(ChronotileError):  # a storage that fails may refuse this too
+            operations.end(self.store, self._begun, failed, self.who, "failed")
 
     def end(self) -> Report:
         """Write down what was done, and report it."""
@@ -259,6 +266,7 @@ class Execution:
             operations.go_on(self.store, self._begun, planned, self.who, aside=aside)
 
     def _do(self, steps: Sequence[Step]) -> None:
+        self._touched |= bool(steps)
         for op, some in groupby(steps, key=lambda step: step.op):
             batch = tuple(some)
             if op == "remove":

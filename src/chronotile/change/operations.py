@@ -421,6 +421,17 @@ def give_up(operation: Operation) -> None:
     _GIVEN_UP.add(operation.id)
 
 
+def abandon(store: Store, operation: Operation, note: str) -> None:
+    """Write down that nobody is at an operation any more, and why: the next change settles it."""
+    give_up(operation)
+    with suppress(ChronotileError):  # a storage that fails may refuse this too
+        old = store.read(operation.path, limit=_LONGEST)
+        document = read_json(old, store.uri_of(operation.path), "a record")
+        document.pop("process", None)
+        document["notes"] = [*document.get("notes", ()), note.replace(store.uri, "ARRAY")]
+        store.exchange(operation.path, old, json_text(document).encode())
+
+
 def may_be_running(operation: Operation, document: Mapping[str, Any]) -> bool:
     """Tell whether the process that began an operation may still be at it."""
     if operation.id in _GIVEN_UP:

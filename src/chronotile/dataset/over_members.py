@@ -340,12 +340,8 @@ def change_members(
         due = [one for one in planned if one.outcome.has_steps]
         _refuse_others(command, due, record)
         done, more = (carry_out or one_by_one)(due, record)
-    except Exception as error:
-        failed = replace(plan, dry_run=False, notes=(*notes, f"it failed: {error}"))
-        record.end(failed, "failed")
-        raise
-    except KeyboardInterrupt:
-        record.give_up()
+    except (Exception, KeyboardInterrupt) as error:
+        record.abandon(f"it failed: {str(error) or type(error).__name__}")
         raise
     ended = iter(done)
     report = replace(
@@ -355,6 +351,12 @@ def change_members(
         notes=(*notes, *more),
         operation=record.id,
     )
+    halves = [one for one in report.failed if all_or_none or one.array == dataset.uri]
+    if halves and record.id is not None:
+        record.abandon(f"it failed: {halves[0].error}")
+        what = "takes it back" if undoes is None else "finishes it"
+        note = f"not all of it was done: the next change of the group {what}"
+        return replace(report, notes=(*report.notes, note))
     record.end(report)
     return report
 
@@ -434,19 +436,20 @@ class GroupRecord:
         """The id of the operation."""
         return None if self._operation is None else self._operation.id
 
-    def give_up(self) -> None:
-        """Note that this process is no longer at it, though the record says `begun`."""
+    def abandon(self, note: str) -> None:
+        """Write down that nobody is at it any more, and why: the next change settles it."""
         if self._operation is not None:
-            operations.give_up(self._operation)
+            operations.abandon(self.store, self._operation, note)
 
-    def end(self, report: GroupReport, state: operations.State | None = None) -> None:
+    def end(self, report: GroupReport) -> None:
         """Write down how it ended."""
-        if report.undoes is not None and not report.failed and state is None:
+        if report.undoes is not None and not report.failed:
             # Before the undo has ended: if it is broken off here, this is done once more.
             mark_undone(self.store, report.undoes)
         if self._operation is not None and self._who is not None:
             is_final = report.has_steps and not report.can_be_undone
-            state = state or ("failed" if report.failed else "final" if is_final else "done")
+            state: operations.State = "final" if is_final else "done"
+            state = "failed" if report.failed else state
             operations.end(self.store, self._operation, report, self._who, state)
 
 

@@ -73,12 +73,18 @@ class Publication(NamedTuple):
         self, planned: list[MemberPlan], record: GroupRecord
     ) -> tuple[list[MemberOutcome], tuple[str, ...]]:
         """Put what is staged for all members, then commit all of it: all members or none."""
-        runs = [
-            Execution(one.target.store, one.make(), record.who, exclusive=True, known=one.known)
-            for one in planned
-            if one.make is not None
-        ]
+        runs: list[Execution] = []
         try:
+            for one in planned:
+                if one.make is not None:
+                    begun = Execution(
+                        one.target.store,
+                        one.make(),
+                        record.who,
+                        exclusive=True,
+                        known=one.known,
+                    )
+                    runs.append(begun)
             late = self._advance(runs)
         except Exception as error:
             for run in runs:
