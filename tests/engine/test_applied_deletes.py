@@ -350,3 +350,49 @@ def test_a_merge_after_a_delete_on_a_later_field_keeps_its_rows_in_view(
     assert len(opened.removed_rows(delete)) == removed
     assert opened.undelete(delete).rows == {"restored": removed}
     assert len(array.answer()) == 1 + removed
+
+
+def test_an_undelete_that_brings_no_row_back_is_refused(tmp_path: Path) -> None:
+    """Another delete hides the rows too, or they have been written again since."""
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2, 3: 3, 4: 4})
+    array.delete(20, "a < 3")
+    array.delete(30, "a < 4")
+    first, second = (path.stem for path in sorted(array.commits_folder.glob("*.del")))
+    opened = Array(open_store(array.uri))
+    with pytest.raises(RefusedError) as refused:
+        opened.undelete(first)
+    assert f"{second} hides the rows of {first} too" in str(refused.value)
+    hint = f"to bring that back first: chronotile undelete {array.uri} {second}"
+    assert refused.value.to_dict()["hint"] == hint
+    assert opened.undelete(second).rows == {"restored": 1}
+    assert opened.undelete(first).rows == {"restored": 2}
+
+    array = EngineArray(tmp_path / "same").create()
+    array.write(10, {1: 1, 2: 2})
+    array.delete(20, "a == 1")
+    array.delete(30, "a == 1")
+    first, second = (path.stem for path in sorted(array.commits_folder.glob("*.del")))
+    opened = Array(open_store(array.uri))
+    with pytest.raises(RefusedError, match=f"chronotile undelete .* {second} --ever"):
+        opened.undelete(second)
+    array.write(40, {1: 5})
+    with pytest.raises(RefusedError, match="later writes or a restore took what"):
+        opened.undelete(second)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_an_update_that_was_carried_out_is_not_undeleted(tmp_path: Path, *, merged: bool) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2})
+    array.write(11, {3: 3})
+    array.commit(20, "a == 1", a=9)
+    (update,) = (path.stem for path in array.commits_folder.glob("*.upd"))
+    if merged:
+        array.consolidate("fragments")
+    opened = Array(open_store(array.uri))
+    report = opened.apply()
+    with pytest.raises(RefusedError) as refused:
+        opened.undelete(update)
+    undo = f"to take that back: chronotile undo {array.uri} {report.operation}"
+    assert refused.value.to_dict()["hint"] == undo

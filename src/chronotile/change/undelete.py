@@ -20,8 +20,8 @@ from chronotile.change.restore import VisibleChange, with_hint
 from chronotile.change.sound_array import sealing_key, sound_history
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.conditions.stored_conditions import is_everything
-from chronotile.errors import ChronotileError
+from chronotile.conditions.stored_conditions import is_everything, is_harmless
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_history import read_history
 from chronotile.visibility.rules import Rules, schema_at
@@ -63,11 +63,6 @@ def _plan_from(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     return change.plan("undelete", (), f"the commit {name} hides no row")
 
 
-def plan_nothing(store: Store, why: str) -> Plan:
-    """Plan no step, and say why."""
-    return Plan(command="undelete", array=store.uri, notes=(why,))
-
-
 def plan_done(store: Store, name: str) -> Plan | None:
     """Plan no step where an undelete that stands has brought the rows back; else give None."""
     for one in operations.list_operations(store):
@@ -75,7 +70,7 @@ def plan_done(store: Store, name: str) -> Plan | None:
             options = operations.read_operation(store, one).get("options", {})
             if options.get("name") == name:
                 why = f"undelete {one.id} brought back the rows that {name} removed"
-                return plan_nothing(store, why)
+                return Plan(command="undelete", array=store.uri, notes=(why,))
     return None
 
 
@@ -91,10 +86,12 @@ def standing_delete(store: Store, key: bytes | None, name: str) -> str | None:
     _, rules = sound_history(store, key)
     commits = [commit for commit, _ in tile_commits(rules, MAX_TIMESTAMP)]
     asked = [one for one in commits if one.name == name]
-    if not asked:
-        raise RefusedError(store.uri, f"expected a delete or update in force, found {name!r:.120}")
     latest = schema_at(rules.history, MAX_TIMESTAMP)
     schema = latest.schema if latest is not None else None
+    if not asked or (schema and is_harmless(asked[0].stored, schema)):
+        _refuse_carried_out(store, name)
+    if not asked:
+        raise RefusedError(store.uri, f"expected a delete or update in force, found {name!r:.120}")
     later = [one for one in commits if one.t1 > asked[0].t2]
     wipes = [one.t2 for one in later if schema and is_everything(one.stored, schema)]
     if not wipes:
@@ -104,6 +101,21 @@ def standing_delete(store: Store, key: bytes | None, name: str) -> str | None:
         known |= more
     standing = [one.name for one in later if one.t1 > wipes[-1] and one.name in known]
     return standing[0] if standing else None
+
+
+def _refuse_carried_out(store: Store, name: str) -> None:
+    """Refuse an update that an apply has taken out.
+
+    Raises:
+        RefusedError: It is one.
+    """
+    for one in operations.list_operations(store):
+        if one.command == "apply" and one.state == "done":
+            steps = operations.read_operation(store, one).get("steps", ())
+            if any(str(step["path"]).endswith(f"/{name}.upd") for step in steps):
+                problem = f"the update {name} was carried out: its rows have the new values"
+                undo = f"chronotile undo {shell_word(store.uri)} {one.id}"
+                raise RefusedError(store.uri, f"{problem}; to take that back: {undo}")
 
 
 def _copies(store: Store) -> dict[str, str]:

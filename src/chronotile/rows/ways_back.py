@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ from chronotile.change.restore import (
     schema_back,
 )
 from chronotile.change.sound_array import sound_history
-from chronotile.change.undelete import plan_done, plan_nothing, plan_undelete, standing_delete
+from chronotile.change.undelete import plan_done, plan_undelete, standing_delete
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in
 from chronotile.errors import ChangedError, ChronotileError, shell_word
@@ -110,8 +110,10 @@ def plan_undelete_any_way(
     """Plan to bring back the rows that one delete or update hides; see `Handle.undelete`."""
     standing = name if ever else standing_delete(store, key, name)
     if standing is None:
-        why = f"{name} hides no row: everything was deleted since"
-        return plan_done(store, name) or plan_nothing(store, why)
+        if (done := plan_done(store, name)) is not None:
+            return done
+        problem = f"no row comes back: everything that {name} removed was deleted again since"
+        raise RefusedError(store.uri, problem)
     name = standing
     try:
         plan = plan_undelete(store, key, name=name, at=at, ever=ever)
@@ -129,6 +131,9 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bo
     """Say how many rows come back, and how many do not; an array of very many cells is not read.
 
     The engine must be there to count. What a fragment has applied does not come back for ever.
+
+    Raises:
+        RefusedError: No row comes back.
     """
     log = open_with_enumerations(store, key)
     rows = log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
@@ -146,9 +151,11 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bo
         lost = _lost(log, name, removed)
     except ChronotileError:  # without the engine, or where it cannot read what is there now
         return plan
+    if not (count or ever):
+        _refuse_nothing(snap, name, lost)
     words = f"{count_text(lost, 'row')} that it removed are lost: a purge took them"
     losses = (*plan.losses, *([words] if lost else []))
-    notes = [*_notes_on_rest(snap, name, applied, count, away, removed, ever=ever)]
+    notes = [*_notes_on_rest(snap, name, applied, count, away, removed)]
     return replace(
         plan,
         rows=plan.rows or {"restored": count},
@@ -164,13 +171,10 @@ def _notes_on_rest(
     count: int,
     away: int,
     removed: int,
-    *,
-    ever: bool,
 ) -> Iterator[str]:
     """Say which rows that a delete or update removed do not come back, and why."""
     if not (count or away):
-        none = f"{name} alone hides no row of the visible fragments"
-        yield f"no row comes back now: {none}" if ever else f"no row comes back: {none}"
+        yield f"no row comes back now: {name} alone hides no row of the visible fragments"
     elif away:
         them = count_text(count + away, "row")
         yield (
@@ -198,6 +202,41 @@ def _count(parts: Iterator[tuple[pa.Array, ...]]) -> int:
 def _count_removed(log: Log, name: str) -> int:
     """Count the rows that a delete or update removed, as they were right before it."""
     return sum(len(hit) for _, hit in removed_of(log, name).plays())
+
+
+def _refuse_nothing(snap: Snapshot, name: str, lost: int) -> NoReturn:
+    """Refuse to bring back rows of which none comes back, and say why.
+
+    Raises:
+        RefusedError: Always.
+    """
+    array = shell_word(snap.log.array)
+    problem = f"no row comes back: later writes or a restore took what {name} removed"
+    if lost:
+        problem = f"expected rows that {name} removed, found {count_text(lost, 'row')} lost"
+        problem += ": a purge took them"
+    elif name not in {change.name for change in acting_changes(snap)}:
+        problem = f"no row comes back: {name} stands in for one that was taken out, and matches no row"
+    elif others := _others(snap, name):
+        rest = f", and {len(others) - 1} more" if len(others) > 1 else ""
+        problem = f"no row comes back: {others[0]}{rest} hides the rows of {name} too"
+        first = _count(_removed_alone(snap, others[0]))
+        way = others[0] if first else f"{name} --ever"
+        problem += f"; to bring {'that' if first else 'it'} back first"
+        problem += f": chronotile undelete {array} {way}"
+    raise RefusedError(snap.log.array, problem)
+
+
+def _others(snap: Snapshot, name: str) -> list[str]:
+    """Name the changes that hide the rows which one would hide too; the last one first."""
+    changes = tuple(replace(one, values=None) for one in snap.changes)
+    found: set[int] = set()
+    for cells in cell_source(snap).batches(snap.schema.fields):
+        own, play = Play(snap.schema.fields, cells), Play(snap.schema.fields, cells)
+        for number, change in enumerate(changes):
+            (own if change.name == name else play).act(number, change)
+        found.update(play.done_by[~own.alive & ~play.alive].tolist())
+    return [changes[number].name for number in sorted(found, reverse=True)]
 
 
 def _lost(log: Log, name: str, there: int) -> int:
@@ -230,10 +269,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     parts = list(_removed_alone(at_end, name))
     count = sum(len(columns[0]) for columns in parts)
     if not count:
-        if lost := _lost(log, name, _count_removed(log, name)):
-            problem = f"expected rows that {name} removed, found {count_text(lost, 'row')} lost"
-            raise RefusedError(store.uri, f"{problem}: a purge took them")
-        return plan_nothing(store, f"no row comes back: later commits took what {name} removed")
+        _refuse_nothing(at_end, name, _lost(log, name, _count_removed(log, name)))
     columns = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
     staged = stage_fragment(at_end, columns, moment)
     text = new_name(moment, moment, staged.version)
