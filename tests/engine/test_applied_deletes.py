@@ -363,7 +363,7 @@ def test_an_undelete_that_brings_no_row_back_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as refused:
         opened.undelete(first)
     assert f"{second} hides the rows of {first} too" in str(refused.value)
-    hint = f"to bring that back first: chronotile undelete {array.uri} {second}"
+    hint = f"to bring its own rows back first: chronotile undelete {array.uri} {second}"
     assert refused.value.to_dict()["hint"] == hint
     assert opened.undelete(second).rows == {"restored": 1}
     assert opened.undelete(first).rows == {"restored": 2}

@@ -129,6 +129,14 @@ def lost_delete(folder: Path) -> str:
     return array.uri
 
 
+def hit_null(folder: Path) -> str:
+    attr = tiledb.Attr("a", dtype="int32", nullable=True)
+    array = EngineArray(folder / "array").create(attrs=[attr])
+    array.write_raw(10, x=[1, 2, 3], a=[1, 2, None])
+    array.commit(20, "a == 1")
+    return array.uri
+
+
 def bad_meta(folder: Path) -> str:
     array = small(folder, 10, 20)
     array.consolidate("fragment_meta")
@@ -206,7 +214,7 @@ SITUATIONS: dict[str, Maker] = {
     "fragment-file-missing, metadata": functools.partial(lost_file, of="plain", file=METADATA),
     "fragment-damaged": cut_metadata,
     "delete-null": of_corpus("null-bricks-eq"),
-    "delete-hits-null": of_corpus("null-fixed"),
+    "delete-hits-null": hit_null,
     "delete-dropped-field": of_corpus("schema-drop-named"),
     "delete-lost": lost_delete,
     "delete-hits-older": of_corpus("schema-add"),

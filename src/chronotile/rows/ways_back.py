@@ -210,20 +210,22 @@ def _refuse_nothing(snap: Snapshot, name: str, lost: int) -> NoReturn:
     Raises:
         RefusedError: Always.
     """
-    array = shell_word(snap.log.array)
+    undelete = f"chronotile undelete {shell_word(snap.log.array)}"
     problem = f"no row comes back: later writes or a restore took what {name} removed"
     if lost:
         problem = f"expected rows that {name} removed, found {count_text(lost, 'row')} lost"
         problem += ": a purge took them"
     elif name not in {change.name for change in acting_changes(snap)}:
-        problem = f"no row comes back: {name} stands in for one that was taken out, and matches no row"
+        problem = f"no row comes back: {name} matches no row: it stands in for one that is gone"
     elif others := _others(snap, name):
         rest = f", and {len(others) - 1} more" if len(others) > 1 else ""
         problem = f"no row comes back: {others[0]}{rest} hides the rows of {name} too"
-        first = _count(_removed_alone(snap, others[0]))
-        way = others[0] if first else f"{name} --ever"
-        problem += f"; to bring {'that' if first else 'it'} back first"
-        problem += f": chronotile undelete {array} {way}"
+        if _count(_removed_alone(snap, others[0])):
+            problem += f"; to bring its own rows back first: {undelete} {others[0]}"
+        else:
+            problem += f"; to take one of them out of every window: {undelete} {name} --ever"
+    else:
+        problem += f"; to take it out of every window: {undelete} {name} --ever"
     raise RefusedError(snap.log.array, problem)
 
 
