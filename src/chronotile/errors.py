@@ -323,6 +323,16 @@ class WrongKeyError(ReadError):
     hint = "give the key that the array was made with: --key-file FILE"
 
 
+def is_damage(error: BaseException) -> bool:
+    """Tell whether an error is about bytes that a repair can take out.
+
+    >>> is_damage(BadFileError("a", "cut")), is_damage(TooLargeError("a", "1 GB"))
+    (True, False)
+    """
+    no_damage = UnsupportedFilterError | TooLargeError
+    return isinstance(error, BadFileError) and not isinstance(error, no_damage)
+
+
 class PredicateError(ChronotileError, ValueError):
     """A predicate or update value that does not fit the schema, or cannot be read."""
 

@@ -22,9 +22,8 @@ from chronotile.errors import (
     BadNameError,
     ChronotileError,
     KeyNeededError,
-    TooLargeError,
-    UnsupportedFilterError,
     WrongKeyError,
+    is_damage,
     printable,
     shell_word,
 )
@@ -411,8 +410,6 @@ class LookedAt:
 
 _SEALED = (KeyNeededError, WrongKeyError)
 _UNSOUND = (BadFileError, BadNameError)
-_NO_DAMAGE = (TooLargeError, UnsupportedFilterError)
-"""Errors that name a file, but that no repair removes."""
 
 
 def unreadable(array: str, error: Exception) -> Finding:
@@ -428,7 +425,7 @@ def unreadable(array: str, error: Exception) -> Finding:
         return wrong_key(array, path, f"it cannot be read: {problem}")
     if isinstance(error, KeyNeededError):
         code = SEALED
-    elif isinstance(error, BadFileError) and not isinstance(error, _NO_DAMAGE):
+    elif is_damage(error):
         code = "tile-corrupt"
     return finding(array, code, path, f"it cannot be read: {problem}", severity="error")
 

@@ -614,7 +614,8 @@ def members(group: str, as_of: Any, no_size: bool, access: Access) -> Answer:
         rows = tuple(member_rows(dataset, moment, sizes=not no_size, on_member=step))
     listed = [row.to_dict() for row in rows]
     document = {"group": dataset.uri, "end": moment, "members": listed}
-    return Answer(document, _tree(dataset.uri, rows), 3 if any(row.error for row in rows) else 0)
+    unread = any(row.error or row.found == "unreadable" for row in rows)
+    return Answer(document, _tree(dataset.uri, rows), ReadError.exit_code if unread else 0)
 
 
 def _states(group: str, states: Sequence[WholeState], limit: int) -> Iterator[RenderableType]:

@@ -19,7 +19,7 @@ from chronotile.check.findings import (
 )
 from chronotile.check.tags import doubtful_tags, unreadable_tags
 from chronotile.dataset.moments import span_of
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, shell_word
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
@@ -119,7 +119,8 @@ def _members(
             yield finding(uri, "member-missing", node.member.title, message + more, hint=hint)
         elif node.found == "unreadable":
             message = f"{node.path} cannot be read: {node.problem}"
-            yield finding(uri, "unreadable", node.member.title, message)
+            mend = f"chronotile repair {shell_word(node.uri)}" if node.is_damaged else None
+            yield finding(uri, "unreadable", node.member.title, message, hint=mend)
         elif node.found in ("cyclic", "doubled"):
             message = f"{node.path}: {node.problem}"
             yield finding(uri, f"member-{node.found}", node.member.title, message)

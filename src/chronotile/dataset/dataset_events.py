@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chronotile.change.operations import tell_operations
 from chronotile.check.findings import count_text
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
 from chronotile.history.log_watch import WATCHED_IN_ARRAYS, WATCHED_IN_GROUPS, LogWatch
 from chronotile.history.text_columns import with_times
@@ -114,6 +114,8 @@ def member_events(
             groups.append((node.path, node.history))
             if node.store is not None:
                 of_groups[node.path] = OperationWords(tell_operations(node.store), noun="group")
+        if node.found == "unreadable":
+            errors[node.path] = ReadError(node.uri, node.problem)
         if node.found != "array" or node.store is None:
             continue
         if only is not None and node.uri not in only:

@@ -26,6 +26,7 @@ from chronotile.errors import (
     BadNameError,
     ChronotileError,
     StorageError,
+    is_damage,
     printable,
 )
 from chronotile.history.group_reading import GroupHistory, read_group
@@ -176,6 +177,8 @@ class Node:
     """Of a group."""
     is_inside: bool = True
     """True if it lies in the folder of the dataset."""
+    is_damaged: bool = False
+    """True for a group with a list of members that a repair takes out."""
 
     @property
     def uri(self) -> str:
@@ -258,7 +261,8 @@ class _TreeWalk:
             inner = (*above, place.uri)
             below = list(self.members(place, history, node.path, inner)) if self.nested else []
         except ChronotileError as error:
-            yield replace(node, found="unreadable", problem=error.problem)
+            damaged = is_damage(error)
+            yield replace(node, found="unreadable", problem=error.problem, is_damaged=damaged)
             return
         yield replace(node, history=history)
         yield from below

@@ -19,7 +19,6 @@ from chronotile.dataset.member_tree import LookedUp, Members, Node, direct_membe
 from chronotile.errors import ChronotileError, WrongCallError, did_you_mean, shell_word
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
-from chronotile.history.listing import is_group
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 
@@ -293,7 +292,7 @@ def _row(dataset: Dataset, node: Node, *, sizes: bool, logs: bool) -> MemberRow:
             table = log.history.table
             commits = table.commit_count
             changed = int(table.uris.t2.max()) if len(table) else None
-        if sizes:
+        if sizes and error is None:
             size = sum(entry.size or 0 for entry in node.store.list_prefix())
     member = node.member
     return MemberRow(
@@ -326,7 +325,7 @@ def as_mended(dataset: Dataset) -> Dataset:
     while True:
         shown = Dataset(dataset.store, history)
         shown.looked_up.groups.update(known)
-        broken = [node for node in shown.tree() if _is_broken_group(node) and node.uri not in known]
+        broken = [node for node in shown.tree() if node.is_damaged and node.uri not in known]
         if not broken:
             return shown
         before = len(known)
@@ -336,12 +335,3 @@ def as_mended(dataset: Dataset) -> Dataset:
                 known[node.uri] = mended_history(node.store, dataset.key)
         if len(known) == before:
             return shown
-
-
-def _is_broken_group(node: Node) -> bool:
-    if node.found != "unreadable" or node.store is None:
-        return False
-    try:
-        return is_group(node.store.list_dir())
-    except ChronotileError:
-        return False

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from chronotile.check.findings import Reach
-    from chronotile.storage.store import Store
-
 
 Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 """Arrays, folders above arrays, or patterns of them; one or several."""
@@ -125,8 +123,7 @@ def check_fleet(
     fleet = _find(
         roots, partial(find_arrays, storage_options=storage_options, follow=True, key=key)
     )
-    groups = (open_store(uri, storage_options) for uri in fleet.groups)
-    findings = [*_group_findings(groups, key)]
+    findings = [*group_findings(fleet.groups, key, storage_options)]
     looked_at = LookedAt()
     for uri in fleet.uris:
         if on_array is not None:
@@ -181,18 +178,20 @@ def _find(roots: Roots, find: Callable[..., Fleet]) -> Fleet:
     return Fleet(tuple(sorted(arrays)), tuple(problems.values()), groups=tuple(sorted(groups)))
 
 
-def _group_findings(groups: Iterable[Store], key: bytes | None) -> Iterator[Finding]:
+def group_findings(
+    groups: Iterable[str], key: bytes | None, storage_options: Mapping[str, str] | None
+) -> Iterator[Finding]:
     """Give the findings on groups; those on a group in another are told with that."""
     from chronotile.dataset.check_group import check_group
     from chronotile.dataset.open_dataset import dataset_at
 
     told: set[str] = set()
     seen: set[tuple[str, str, str]] = set()
-    for group in groups:
-        if group.uri in told:
+    for uri in groups:
+        if uri in told:
             continue
         try:
-            dataset = dataset_at(group, key)
+            dataset = dataset_at(open_store(uri, storage_options), key)
             now = now_ms()
             found = list(check_group(dataset, now))
             keys = [(item.array, item.code, item.path) for item in found]
@@ -201,7 +200,7 @@ def _group_findings(groups: Iterable[Store], key: bytes | None) -> Iterator[Find
             if not any(item.path.startswith(GROUP) and item.severity == "error" for item in found):
                 told |= {node.uri for node in dataset.tree(now) if node.found == "group"}
         except Exception as error:  # no error of one group may stop the others
-            yield unreadable(group.uri, error)
+            yield unreadable(uri, error)
 
 
 def unlisted(folder: Unlisted) -> Finding:
@@ -213,4 +212,5 @@ def unlisted(folder: Unlisted) -> Finding:
     if folder.missing:
         hint = "give an array, or a folder with arrays below it"
         return finding(folder.uri, UNREADABLE, "", folder.message, hint=hint)
-    return finding(folder.uri, UNREADABLE, "", f"it cannot be listed: {folder.message}")
+    words = folder.message if folder.hint else f"it cannot be listed: {folder.message}"
+    return finding(folder.uri, UNREADABLE, "", words, hint=folder.hint or None)

@@ -21,7 +21,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.dataset.member_tree import member_store
-from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, StorageError
+from chronotile.errors import (
+    ArrayNotFoundError,
+    ChronotileError,
+    ReadError,
+    StorageError,
+    is_damage,
+    shell_word,
+)
 from chronotile.fleet.flat_listing import Neighbours, neighbours
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
@@ -49,6 +56,8 @@ class Unlisted(NamedTuple):
     uri: str
     message: str
     missing: bool = False
+    hint: str = ""
+    """What to do, if it is not the usual."""
 
 
 class Fleet(NamedTuple):
@@ -120,7 +129,8 @@ def find_arrays(
     left = search.run([store for store in fresh if store.traits.pace == "quick"], 1)
     left += search.run([store for store in fresh if store.traits.pace == "slow"], CONCURRENCY)
     for store in stores:
-        if (problem := search.problems.get(store.uri)) is not None:
+        problem = search.problems.get(store.uri)
+        if problem is not None and store.uri not in search.groups:
             kind = ArrayNotFoundError if problem.missing else StorageError
             named = with_near(store, kind(problem.uri, problem.message))
             if not lenient:
@@ -138,7 +148,7 @@ class _FolderSearch:
         self.problems: dict[str, Unlisted] = {}
         self._visit, self._known, self._most = visit, known, most
         self._arrays: set[str] = set()
-        self._groups: set[str] = set()
+        self.groups: set[str] = set()
         self._wide: set[Neighbours] = set()
         self._members: set[str] = set()
         self._seen: set[str] = set()
@@ -184,7 +194,7 @@ class _FolderSearch:
                 self.problems[store.uri] = Unlisted(store.uri, found.problem, missing)
             return []
         self._arrays |= {store.uri} if found.is_array else {*found.known}
-        self._groups |= {store.uri} if found.is_group else set()
+        self.groups |= {store.uri} if found.is_group else set()
         self._wide |= {found.wide} if found.wide else set()
         self.problems |= {problem.uri: problem for problem in found.problems}
         self._members |= {member.uri for member in found.members}
@@ -193,7 +203,7 @@ class _FolderSearch:
     def fleet(self, left: Iterable[Store]) -> Fleet:
         """All that was found."""
         rest = (store.uri for store in left)
-        found = (self._arrays, self.problems.values(), rest, self._groups, self._wide)
+        found = (self._arrays, self.problems.values(), rest, self.groups, self._wide)
         return Fleet(*(tuple(sorted(one)) for one in found))  # type: ignore[arg-type]
 
 
@@ -230,8 +240,9 @@ def _visit(
         try:
             members += _members(store, key)
         except ChronotileError as error:
-            words = f"its members cannot be told: {error.problem}"
-            problems.append(Unlisted(store.uri, words))
+            words = f"members of it that lie elsewhere are not known: {error.problem}"
+            hint = f"chronotile repair {shell_word(store.uri)}" if is_damage(error) else ""
+            problems.append(Unlisted(store.uri, words, hint=hint))
     return _Visited(
         known=tuple(uri for uri in uris.values() if uri in known),
         folders=tuple(below),

@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 
 from chronotile.check.findings import is_unread
 from chronotile.errors import ArrayNotFoundError
-from chronotile.fleet.array_tables import SCHEMAS, TABLES, tables_of_unreadable
+from chronotile.fleet.array_tables import SCHEMAS, TABLES, findings_table, tables_of_unreadable
+from chronotile.fleet.check_all import group_findings, unlisted
 from chronotile.fleet.delta_store import renamed
 from chronotile.fleet.find_arrays import find_arrays
 from chronotile.fleet.options import Options
-from chronotile.fleet.read_share import folder_findings, open_place, read_array
+from chronotile.fleet.read_share import open_place, read_array
 from chronotile.fleet.shares import ListedArray, packed
 from chronotile.fleet.surviving_tasks import in_processes
 from chronotile.storage.place import ObjectExistsError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from chronotile.check.findings import Reach
+    from chronotile.fleet.find_arrays import Unlisted
 
 
 FEW = 24
@@ -49,6 +51,8 @@ class FleetTables(NamedTuple):
     tables: Mapping[str, pa.Table]
     groups: tuple[str, ...] = ()
     """The groups that were met."""
+    problems: tuple[Unlisted, ...] = ()
+    """The folders that could not be listed."""
 
     @property
     def is_whole(self) -> bool:
@@ -104,15 +108,17 @@ def make_tables(
         parts.append(part)
         for _ in task:
             on_array()
-    if "findings" in names and fleet.problems:
-        parts.append({"findings": folder_findings(fleet.problems)})
+    if "findings" in names:
+        found = [*group_findings(fleet.groups, key, storage_options)]
+        found += map(unlisted, fleet.problems)
+        parts.append({"findings": findings_table(tuple(found))})
     made = {
         name: pa.concat_tables(
             [TABLES[name].empty_table(), *(part[name] for part in parts if name in part)]
         )
         for name in names
     }
-    return FleetTables(made, fleet.groups)
+    return FleetTables(made, fleet.groups, fleet.problems)
 
 
 def _made(uris: tuple[str, ...], names: tuple[str, ...], options: Options) -> dict[str, pa.Table]:

@@ -108,10 +108,17 @@ def list_places(
     )
     worst: dict[str, tuple[str, str]] = {}
     findings = made.tables["findings"].select(["array", "severity", "code"]).to_pylist()
-    for one in sorted(findings, key=lambda one: SEVERITIES.index(one["severity"])):
+    # What could not be read comes first among errors: it sets the status.
+    for one in sorted(findings, key=_rank):
         worst.setdefault(one["array"], (one["severity"], one["code"]))
     rows = [_array_row(one, worst) for one in made.tables["arrays"].to_pylist()]
-    rows += [_group_row(open_store(uri, storage_options), key) for uri in made.groups]
+    rows += [_group_row(open_store(uri, storage_options), key, worst) for uri in made.groups]
+    known = {row.uri for row in rows}
+    rows += [
+        PlaceRow(one.uri, "unreadable", None, None, None, None, *worst[one.uri])
+        for one in made.problems
+        if one.uri not in known
+    ]
     return sorted(rows, key=lambda row: row.key(sort))
 
 
@@ -130,10 +137,16 @@ def _array_row(one: Mapping[str, Any], worst: Mapping[str, tuple[str, str]]) -> 
     )
 
 
-def _group_row(store: Store, key: bytes | None) -> PlaceRow:
+def _group_row(store: Store, key: bytes | None, worst: Mapping[str, tuple[str, str]]) -> PlaceRow:
+    found = worst.get(store.uri, (None, None))
     try:
         history = read_group(store, key=key)
     except ChronotileError:
-        return PlaceRow(store.uri, "group", None, None, None, None, "error", "unreadable")
+        return PlaceRow(store.uri, "group", None, None, None, None, *found)
     changed = max((file.name.t2 for file in history.files), default=None)
-    return PlaceRow(store.uri, "group", len(history.files), None, None, changed, None, None)
+    return PlaceRow(store.uri, "group", len(history.files), None, None, changed, *found)
+
+
+def _rank(finding: Mapping[str, str]) -> tuple[int, bool]:
+    severity = finding["severity"]
+    return SEVERITIES.index(severity), not is_unread(finding["code"], severity)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.fleet.array_tables import findings_table
+from chronotile.fleet.check_all import group_findings, unlisted
 from chronotile.fleet.delta_store import (
     LAST,
     DataFile,
@@ -50,7 +51,6 @@ from chronotile.fleet.read_bucket import (
     unchanged_here,
     unlisted_words,
 )
-from chronotile.fleet.read_share import folder_findings
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
     Limit,
@@ -260,7 +260,11 @@ class _PipelineRun:
         """Write the findings on folders that could not be listed, or those of the check."""
         checked = self._job.checked
         if checked is None:
-            findings = folder_findings(self.plan.problems)
+            options = self._job.options
+            # A driver of Spark would read every group of a large fleet.
+            groups = self.plan.groups if self._spark is None else ()
+            found = group_findings(groups, options.key_at_driver(), options.storage_options)
+            findings = findings_table((*found, *map(unlisted, self.plan.problems)))
         else:
             findings = findings_table(checked.beside_arrays)
         writer = BucketWriter(self._run, NO_BUCKET)

@@ -389,8 +389,13 @@ class Disk(Backend):
                 os.rmdir(name, dir_fd=folder)
 
     def check_child(self, path: str) -> None:
-        """Refuse a folder behind a link."""
-        with suppress(MissingObjectError), self._in(path):
+        """Refuse a folder behind a link; one that cannot be opened refuses whoever lists it."""
+        try:
+            with self._in(path):
+                pass
+        except StrangerError:
+            raise
+        except StorageError:
             pass
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 import chronotile as ct
 from chronotile.cli import sample
@@ -44,6 +49,64 @@ def test_a_list_has_every_array_and_group(root: Path, capsys: pytest.CaptureFixt
     assert main(["ls", str(root)]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith("4 arrays, 2 groups, ")
+
+
+def unprivileged(*arguments: object) -> tuple[int, str]:
+    call = [sys.executable, "-m", "support.unprivileged", *map(str, arguments)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("command", ["ls", "check", "members"])
+def test_a_folder_that_refuses_is_named_and_stops_no_other(root: Path, command: str) -> None:
+    closed = root / "dataset" / "readings"
+    closed.chmod(0)
+    try:
+        place = root / "dataset" if command == "members" else root
+        status, out = unprivileged(command, place, "--json")
+    finally:
+        closed.chmod(0o755)
+    assert status == 3
+    rows = json.loads(out)["members"] if command == "members" else json.loads(out)
+    refused = [row for row in rows if str(closed) in row.values()]
+    assert refused
+    assert "unreadable" in {*refused[0].values()}
+    if command != "check":
+        assert any("daily" in row["uri"] for row in rows), "the others are listed"
+
+
+def test_a_damaged_list_of_members_is_named_with_its_repair(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = root / "dataset" / "derived"
+    for file in (group / "__group").iterdir():
+        file.write_bytes(file.read_bytes()[:20])
+    for place in (root, group):
+        assert main(["ls", str(place), "--json"]) == 3
+        rows = {row["uri"]: row for row in json.loads(capsys.readouterr().out)}
+        assert rows[str(group)]["finding"] == "unreadable"
+        assert main(["check", str(place), "--json"]) == 3
+        found = [one for one in json.loads(capsys.readouterr().out) if one["severity"] == "error"]
+        hints = [one["hint"] for one in found]
+        assert hints
+        assert all(hint.endswith(f"chronotile repair {group}") for hint in hints), hints
+        assert main(["report", str(place), "-o", str(root / "r.html"), "--json"]) == 3
+        capsys.readouterr()
+    assert "tile-corrupt" in (root / "r.html").read_text("utf-8")
+
+
+def test_a_missing_member_is_the_worst_finding_of_its_group(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(root / "dataset" / "readings")
+    rows = {row["uri"]: row for row in answer(capsys, "ls", root)}
+    assert rows[str(root / "dataset")]["finding"] == "member-missing"
+    assert main(["tables", str(root), "--parquet", "--out", str(root / "t")]) == 0
+    codes = pq.read_table(root / "t" / "findings" / "findings.parquet")["code"].to_pylist()
+    assert "member-missing" in codes
+    assert main(["tables", str(root), "--out", str(root / "d")]) == 0
+    stored = DeltaTable(root / "d" / "findings").to_pyarrow_table()
+    assert "member-missing" in stored["code"].to_pylist()
 
 
 def test_a_path_into_an_array_is_copied_as_the_array(
