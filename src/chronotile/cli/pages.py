@@ -28,6 +28,7 @@ from chronotile.cli.options import (
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.timestamps import Moment, now_ms
 from chronotile.show.output import Answer, count_text, place_text, progress, size_text
+from chronotile.storage.place import find_place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,6 +165,8 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> An
     from chronotile.show.fleet_page import FleetPage, to_html
 
     form_of(output, PAGE_FORMS)
+    # The page is read elsewhere, where `.` says nothing.
+    title = find_place(root).uri if Path(root).name in ("", "..") else place_text(root)
     target = Path(output)
     tables, status = _stored(root, access), 0
     is_stored = tables is not None
@@ -181,11 +184,9 @@ def report(root: str, output: str, timelines: bool | None, access: Access) -> An
         tables, status = dict(made.tables), 0 if made.is_whole else 3
     arrays = tables["arrays"]["array"].to_pylist()
     wants = timelines if timelines is not None else not is_stored and len(arrays) <= FEW
-    links = _timelines(arrays, target, place_text(root), access) if wants else {}
+    links = _timelines(arrays, target, title, access) if wants else {}
     reach = "" if is_stored else "Findings: the log, and the metadata of fragments."
-    page = FleetPage(
-        title=place_text(root), tables=tables, made_ms=now_ms(), links=links, reach=reach
-    )
+    page = FleetPage(title=title, tables=tables, made_ms=now_ms(), links=links, reach=reach)
     target.write_text(to_html(page), "utf-8")
     numbers = {"array": len(arrays), "finding": tables["findings"].num_rows, "timeline": len(links)}
     shown = ", ".join(count_text(number, noun) for noun, number in numbers.items())

@@ -191,7 +191,9 @@ def short_name(bar: Bar) -> str:
 
 def drawn(picture: Picture, layout: Layout) -> str:
     """Draw the picture itself: rows, lanes, axis and the moment that is shown."""
-    parts = [*_grid(layout)]
+    # Below the fragments and the marks, which keep their colours.
+    line = _at(layout, position(picture, picture.now), 0)
+    parts = [*_grid(layout), f'<line class="now" {line} y1="0" y2="{layout.bottom:.0f}"/>']
     parts.append('<g clip-path="url(#inside)">')
     if picture.counts is not None:
         parts += _counted(picture, picture.counts, layout)
@@ -202,9 +204,6 @@ def drawn(picture: Picture, layout: Layout) -> str:
     parts += _marks(picture, layout)
     parts.append("</g>")
     parts.append(f'<g id="axis">{"".join(_axis(layout))}</g>')
-    here = position(picture, picture.now)
-    line = _at(layout, here, 0)
-    parts.append(f'<line class="now" {line} y1="0" y2="{layout.bottom:.0f}"/>')
     # Marks at the very edge are not cut in half.
     clip = f'<rect x="{layout.left - 8:.0f}" y="-4" width="{layout.wide + 16:.0f}"'
     clip += f' height="{layout.bottom + 8:.0f}"/>'
@@ -237,9 +236,9 @@ def _grid(layout: Layout) -> Iterator[str]:
 
 def _row(layout: Layout, label: str, y: float, kind: str) -> str:
     """Draw a row or a lane: its line, and its label, as far as there is room for it."""
-    room = int((layout.left - 14) / 6.2)
+    room = int((layout.left - 16) / 6.2)
     shown = label if len(label) <= room else f"…{label[1 - room :]}"
-    place = f'x="{layout.left - 8:.0f}" y="{y + 4:g}" text-anchor="end"'
+    place = f'x="{layout.left - 11:.0f}" y="{y + 4:g}" text-anchor="end"'
     line = f'x1="{layout.left:.0f}" x2="{WIDTH - RIGHT}" y1="{y:g}" y2="{y:g}"'
     text = f'<text class="label" {place} data-text="{escaped(label)}">{escaped(shown)}</text>'
     return f'<g class="{kind}"><line class="grid" {line}/>{text}</g>'

@@ -115,7 +115,9 @@ class _ShortNames:
 
     def link(self, array: str) -> str:
         """Write the name, whole on hover."""
-        words = f'title="{escaped(array)}">{escaped(self.short(array))}'
+        # A long path breaks at its slashes.
+        name = escaped(self.short(array)).replace("/", "/<wbr>")
+        words = f'title="{escaped(array)}">{name}'
         if array not in self._links:
             return f"<span {words}</span>"
         return f'<a href="{escaped(self._links[array])}" {words}</a>'

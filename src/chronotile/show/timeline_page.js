@@ -132,10 +132,10 @@ const draw = () => {
   }
   arrange();
   for (const label of all(".label")) {
-    const room = Math.floor((left - 14) / 6.2);
+    const room = Math.floor((left - 16) / 6.2);
     const text = label.dataset.text;
     label.textContent = text.length <= room ? text : `…${text.slice(1 - room)}`;
-    label.setAttribute("x", left - 8);
+    label.setAttribute("x", left - 11);
   }
   ticks();
 };

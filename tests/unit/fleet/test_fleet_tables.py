@@ -95,6 +95,38 @@ def test_one_process_says_the_same(fleet: Path, monkeypatch: pytest.MonkeyPatch)
         assert table.equals(several.tables[name])
 
 
+def test_a_page_names_its_folder_and_cuts_no_word(
+    tmp_path: Path, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = sample.unpack(tmp_path / "lake")
+    made.array.rename(made.array.parent / "metadata-unconsolidated-of-all")
+    monkeypatch.chdir(tmp_path / "lake")
+    assert main(["report", ".", "-o", "report.html", "--no-timelines"]) == 0
+    for width in (390, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto((tmp_path / "lake" / "report.html").as_uri())
+        assert page.inner_text("h1") == f"Fleet report on {tmp_path / 'lake'}"
+        # A name breaks at a slash or a hyphen, if at all.
+        texts = "#attention [title], #findings td:nth-child(2)"
+        assert page.evaluate(_CUT, texts) == []
+
+
+_CUT = """selector => [...document.querySelectorAll(selector)].flatMap((cell) => {
+  const cut = [];
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walk.nextNode());) {
+    for (const word of node.textContent.matchAll(/[a-z]+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (range.getClientRects().length > 1) cut.push(word[0]);
+    }
+  }
+  return cut;
+})"""
+"""Finds the words that lie on two lines."""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_of_a_fleet(
     scheme: str, tmp_path: Path, page: Page, capsys: pytest.CaptureFixture[str]
