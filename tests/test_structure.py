@@ -210,16 +210,34 @@ def test_importing_is_light(code: str) -> None:
     assert not loaded_by(code) & heavy
 
 
+def loaded_by_command(*arguments: str) -> tuple[set[str], float]:
+    """Give the modules that a command loads, and the seconds of a processor that it takes."""
+    code = f"import sys, time; from chronotile.cli import main; main({[*arguments]!r})"
+    report = "print(time.process_time(), *sys.modules, file=sys.stderr)"
+    command = [sys.executable, "-c", f"{code}\n{report}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    seconds, *modules = done.stderr.split()
+    return set(modules), float(seconds)
+
+
+def test_a_timeline_draws_with_what_it_has(tmp_path: Path) -> None:
+    """A page needs no library for pictures, no engine, and no client of a bucket."""
+    from chronotile.cli import sample
+
+    array = str(sample.unpack(tmp_path).array)
+    loaded, seconds = loaded_by_command("timeline", array, "-o", str(tmp_path / "page.html"))
+    assert "chronotile.show.timeline_page" in loaded
+    heavy = {"vl_convert", "tiledb", "duckdb", "deltalake", "pyspark", "obstore", "pandas"}
+    assert not loaded & {*heavy, "pyarrow.parquet", "chronotile.show.usage_map"}
+    assert len([name for name in loaded if name.startswith("chronotile.")]) <= 90
+    assert seconds <= 1
+
+
 def test_the_log_of_a_small_array_loads_little(tmp_path: Path) -> None:
     """Neither Rich nor Arrow's functions: loading them takes longer than reading the log."""
     from chronotile.cli import sample
 
-    array = sample.unpack(tmp_path).array
-    code = f"import sys; from chronotile.cli import main; main(['log', {str(array)!r}])"
-    report = "print('\\n'.join(sys.modules), file=sys.stderr)"
-    command = [sys.executable, "-c", f"{code}\n{report}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    loaded = set(done.stderr.split())
+    loaded, _ = loaded_by_command("log", str(sample.unpack(tmp_path).array))
     assert "chronotile.log" in loaded
     assert not loaded & {"rich.console", "pyarrow.compute", "pyarrow.parquet", "tiledb", "duckdb"}
     assert len([name for name in loaded if name.startswith("chronotile.")]) <= 85

@@ -47,6 +47,15 @@ def test_a_check_counts_arrays_and_a_pipe_gets_no_bar(array: Path) -> None:
         assert "\x1b" not in done.stdout
 
 
+def test_a_list_of_places_counts_arrays(array: Path) -> None:
+    status, seen = on_terminal(["ls", str(array.parent)])
+    assert status == 0
+    bar, _, listed = seen.rpartition("\x1b[2K")
+    assert re.search(r"reading arrays .*━", bar)
+    assert "reading arrays" not in listed
+    assert "4 arrays, 2 groups" in listed
+
+
 def test_rows_count_their_batches(array: Path) -> None:
     command = ["rows", str(array), "--limit", "2"]
     status, seen = on_terminal(command)

@@ -52,6 +52,23 @@ def test_a_notebook_shows_each_of_them(array: Path) -> None:
         assert "<b>" not in page, "text from outside is escaped"
 
 
+def test_an_array_and_a_group_show_themselves(tmp_path: Path) -> None:
+    made = sample.unpack(tmp_path / "<b>lake")
+    array = ct.open(made.array)
+    assert isinstance(array, ct.Array)
+    page = array._repr_html_()
+    assert page.startswith("<table><caption>array at ")
+    assert "<th>commits</th><td>9</td>" in page
+    group = ct.open(made.dataset)
+    assert isinstance(group, ct.Group)
+    listed = group._repr_html_()
+    assert listed.startswith("<table><caption>group at ")
+    assert "<th>derived/daily</th><td>array</td>" in listed
+    for text in (page, listed):
+        assert "&lt;b&gt;lake" in text
+        assert "<b>" not in text, "text from outside is escaped"
+
+
 def test_findings_and_operations_show_themselves(array: Path) -> None:
     place = ct.open(array)
     place.tag("load", message="for <b>safety")

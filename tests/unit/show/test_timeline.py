@@ -24,6 +24,7 @@ from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.show import picture as picture_module
 from chronotile.show.chart import layout_of, to_png, to_svg
+from chronotile.show.page import COLOURS
 from chronotile.show.picture import tag_marks
 from chronotile.show.timeline_page import to_html
 
@@ -393,6 +394,24 @@ def test_keyboard_and_screen_reader(scheme: str, shipped: Path, page: Page) -> N
             "search deletes and updates",
         ]
         assert all(stop.has_ring for stop in stops)
+
+
+@pytest.mark.parametrize(("scheme", "at"), [("light", 0), ("dark", 1)])
+def test_fills_are_those_of_the_mode(scheme: Any, at: int, shipped: Path, page: Page) -> None:
+    page.emulate_media(color_scheme=scheme)
+    open_page(page, shipped)
+    fills = {
+        ".fragment.seen .bar": "seen",
+        ".fragment:not(.seen) .bar": "hidden",
+        ".mark.delete": "delete",
+        ".mark.update": "update",
+        ".mark.schema": "schema",
+        "text.label": "fg",
+    }
+    for selector, name in fills.items():
+        fill = page.eval_on_selector(f"#chart {selector}", "node => getComputedStyle(node).fill")
+        channels = (int(COLOURS[name][at][place : place + 2], 16) for place in (1, 3, 5))
+        assert fill == f"rgb({', '.join(map(str, channels))})", selector
 
 
 def test_a_page_prints_black_on_white(shipped: Path, page: Page) -> None:
