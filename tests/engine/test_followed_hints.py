@@ -245,6 +245,7 @@ UNFOLLOWED = {
     "fragment-tile-count": "the cells come from where they came from (F19)",
     "fragment-name-range": "the engine's name (F4); no command renames a fragment",
     "fragment-file-extra": "harmless",
+    "enumeration-missing": "no other file has the labels",
     "cells-unopened": "a filter that is not known here",
     "same-timestamp": "the writer decides about times",
     "member-missing": "a person decides what the group lacks",

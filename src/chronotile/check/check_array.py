@@ -44,8 +44,9 @@ from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import decode_items
-from chronotile.format.kinds import DEL, META, OWN
+from chronotile.format.kinds import DEL, ENUMERATIONS, META, OWN
 from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
+from chronotile.format.schema import decode_enumeration
 from chronotile.history.con_files import differing_tiles
 from chronotile.history.read_footers import count_cells
 from chronotile.storage.store import MissingObjectError
@@ -322,12 +323,29 @@ def taken_out(store: Store, history: History, orphans: Mapping[str, bool]) -> di
 
 
 def metadata(store: Store, history: History) -> Iterator[Finding]:
-    """Find files of `__fragment_meta` and `__meta` that cannot be opened."""
+    """Find files of `__fragment_meta`, `__meta` and enumerations that cannot be opened."""
     listing = history.listing
+    known = {problem.path for problem in history.problems}
     paths = [path for path in listing.fragment_meta if path.endswith(".meta")]
     paths = [path for path in paths if not is_newer(path)]
     paths += [f"{META}/{name}" for name in listing.meta if is_name(name)]
+    paths += [path for path in listing.enumerations if path not in known]
     yield from damaged_tiles(store, history, history.array, paths)
+    yield from lost_enumerations(history)
+
+
+def lost_enumerations(history: History) -> Iterator[Finding]:
+    """Find enumerations whose file is gone, each with the first schema that names it."""
+    named: dict[str, tuple[str, str]] = {}
+    for item in history.schemas:
+        for name, file in () if item.schema is None else item.schema.enumeration_files:
+            named.setdefault(f"{ENUMERATIONS}/{file}", (name, item.path))
+    for path in sorted(named.keys() - {*history.listing.enumerations}):
+        name, schema = named[path]
+        message = f"the labels of {name!r:.80} are gone, which {schema} names: TileDB cannot read"
+        yield finding(
+            history.array, "enumeration-missing", path, f"{message} values of its attributes"
+        )
 
 
 def group_metadata(store: Store, history: GroupHistory) -> Iterator[Finding]:
@@ -361,10 +379,14 @@ def damaged_tiles(
             payload = tiles.decode(data, path, key=history.key).payload
             if path.startswith(f"{META}/"):
                 decode_items(payload, path)
+            elif path.startswith(f"{ENUMERATIONS}/"):
+                decode_enumeration(payload, path)
         except ChronotileError as error:
             if history.is_sealed and isinstance(error, KeyNeededError):
                 continue
             if isinstance(error, WrongKeyError) and not is_key_right:
                 yield wrong_key(array, path, error.problem)
             else:
-                yield finding(array, "tile-corrupt", path, error.problem)
+                is_enumeration = path.startswith(f"{ENUMERATIONS}/")
+                hint = CODES["enumeration-missing"][1] if is_enumeration else None
+                yield finding(array, "tile-corrupt", path, error.problem, hint=hint)

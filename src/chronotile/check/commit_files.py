@@ -76,7 +76,7 @@ def damage(history: History) -> Iterator[Finding]:
         severity: Severity | None = "warning" if is_harmless else None
         if kind == "version":
             severity = "error"
-        hint = None
+        hint = CODES["enumeration-missing"][1] if path.startswith(f"{ENUMERATIONS}/") else None
         if kind == "con":
             if _IN_TILE.search(message):
                 row = cut_tile(history, path)
@@ -86,7 +86,7 @@ def damage(history: History) -> Iterator[Finding]:
                 message = f"the file ends in the middle of its last entry (at byte {cut[1]})"
         if code == "name-malformed":
             message = _backwards(path) or message
-            hint = _RENEWED if path.endswith(LINES) and is_name(_stem(path)) else None
+            hint = _RENEWED if path.endswith(LINES) and is_name(_stem(path)) else hint
         if code is not None:
             yield finding(history.array, code, path, message, severity=severity, hint=hint)
     yield from _strange_names(history)

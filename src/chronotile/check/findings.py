@@ -111,6 +111,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "vac-without-fragment": ("warning", _BY_HAND),
     "fragment-without-commit": ("warning", f"to see if it is whole, and what removes it: {_LOOK}"),
     "restore-undone": ("warning", f"to hide it, and to show what the restore showed: {_REPAIR}"),
+    "enumeration-missing": (
+        "error",
+        "copy this file back from a replica or a backup; if there is none, nothing to run",
+    ),
     "fragment-file-missing": ("error", _BACK),
     "fragment-damaged": ("error", _BACK),
     "fragment-tile-count": (
@@ -418,7 +422,9 @@ def unreadable(array: str, error: Exception) -> Finding:
     >>> unreadable("a", WrongKeyError("a", "expected its key, found another")).code
     'tile-encrypted'
     """
-    code, path, problem = UNREADABLE, "", error_words(error)
+    code, path, problem, hint = UNREADABLE, "", error_words(error), ""
+    if isinstance(error, ArrayNotFoundError) and error.where == array:
+        problem, _, hint = error.problem.partition("; ")
     if isinstance(error, ChronotileError) and error.where.startswith(f"{array}/"):
         path, problem = error.where.removeprefix(f"{array}/"), error.problem
     if isinstance(error, WrongKeyError):
@@ -427,7 +433,9 @@ def unreadable(array: str, error: Exception) -> Finding:
         code = SEALED
     elif is_damage(error):
         code = "tile-corrupt"
-    return finding(array, code, path, f"it cannot be read: {problem}", severity="error")
+    return finding(
+        array, code, path, f"it cannot be read: {problem}", severity="error", hint=hint or None
+    )
 
 
 def may_pass(error: Exception) -> bool:

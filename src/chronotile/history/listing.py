@@ -368,6 +368,8 @@ def no_array(store: Store, folders: Collection[str]) -> ArrayNotFoundError:
         below = find_below(store)
         if below.groups or below.arrays:
             problem = f"{problem}; {below.words()}: chronotile ls {shell_word(store.uri)}"
+    elif folders:
+        problem = f"{problem}; copy __schema back from a replica or a backup"
     return ArrayNotFoundError(store.uri, problem)
 
 

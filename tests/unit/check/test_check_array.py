@@ -84,7 +84,7 @@ def test_every_code_is_shown_by_some_array(tmp_path: pathlib.Path) -> None:
     elsewhere |= {"tag-unreadable"}  # `test_tags`
     elsewhere |= {"restore-undone", "late-write-hidden"}  # `test_restore_race`
     elsewhere |= {"vac-without-fragment"}  # below
-    elsewhere |= {"fragment-file-extra", "cells-unopened"}
+    elsewhere |= {"fragment-file-extra", "cells-unopened", "enumeration-missing"}  # and below
     elsewhere |= {"version-unknown"}  # `test_newer_fragments`
     elsewhere |= {"replica-differs"}  # `test_replicate`
     elsewhere |= {code for code in CODES if code.startswith(("member-", "as-of-"))}  # of groups
@@ -242,6 +242,40 @@ def test_a_missing_schema_is_to_be_copied_back(tmp_path: pathlib.Path) -> None:
     assert "a later fragment holds its rows" not in notes
     (tmp_path / schema.name).rename(schema)
     assert not any(one.code == "fragment-damaged" for one in open_log(array.uri).check())
+
+
+@pytest.mark.parametrize(
+    ("has_delete", "is_lost"), [(False, True), (False, False), (True, True), (True, False)]
+)
+def test_labels_that_are_lost_or_damaged(
+    tmp_path: pathlib.Path, has_delete: bool, is_lost: bool
+) -> None:
+    labels = tiledb.Enumeration("colours", False, np.array(["red", "green"]))
+    attribute = tiledb.Attr("c", dtype=np.int32, enum_label="colours")
+    array = EngineArray(tmp_path / "array").create(attrs=[attribute], enums=[labels])
+    array.write(1, {1: 0})
+    if has_delete:
+        chronotile.delete(str(array.folder), "c == 'red'")
+    (file,) = (array.folder / "__schema" / "__enumerations").iterdir()
+    if is_lost:
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:40])
+    (found,) = (
+        item for item in chronotile.open(str(array.folder)).check() if item.severity == "error"
+    )
+    code = "enumeration-missing" if is_lost else "tile-corrupt"
+    assert (found.code, found.path) == (code, f"__schema/__enumerations/{file.name}")
+    assert found.hint.startswith("copy this file back")
+
+
+def test_an_array_without_any_schema_is_no_matter_of_permissions(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(1, {1: 1})
+    shutil.rmtree(array.folder / "__schema")
+    (found,) = check_fleet(str(array.folder)).findings
+    assert found.message == "it cannot be read: expected an array, found no schema"
+    assert found.hint == "copy __schema back from a replica or a backup"
 
 
 def test_a_vac_that_nothing_explains(tmp_path: pathlib.Path) -> None:
