@@ -170,15 +170,23 @@ class Handle(ABC, Generic[R]):
         Raises:
             ChronotileError: No operation has that id, or several do.
         """
-        from chronotile.change.operations import list_operations, read_operation
+        from chronotile.change.operations import (
+            is_of_this,
+            list_operations,
+            read_operation,
+            schema_names,
+        )
 
-        fitting = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
+        names = schema_names(self.store)
+        found = [one for one in list_operations(self.store) if one.id.startswith(id_.lower())]
+        read = (read_operation(self.store, one) for one in found)
+        fitting = [document for document in read if is_of_this(document, self.store, names)]
         if len(fitting) != 1:
             count = f"{len(fitting):,} operations here have" if fitting else "no operation here has"
             problem = f"{count} an id that starts with {id_!r:.40}"
             hint = f"to list all: chronotile operations {shell_word(self.uri)}"
             raise WrongCallError(self.uri, f"{problem}; {hint}")
-        return read_operation(self.store, fitting[0])
+        return fitting[0]
 
     @abstractmethod
     def _each(self, table_of: Callable[[Log], pa.Table], member: str | None) -> pa.Table:

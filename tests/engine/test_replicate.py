@@ -358,7 +358,7 @@ def test_one_replicator_at_a_time(tmp_path: Path) -> None:
     record = read_record(store)
     assert record is not None
     with subprocess.Popen(["sleep", "60"]) as other:
-        process = operations.this_process() | {"pid": other.pid}
+        process = operations.this_process(other.pid)
         write_record(store, record.raw, record._replace(process=process))
         with pytest.raises(ct.ChronotileError, match="only one who replicates"):
             ct.replicate(source.uri, target.uri)

@@ -9,8 +9,9 @@ begins, as `begun`; when the change ends, a file with the new state takes its pl
 stays `begun` belongs to a change that was broken off. What is older than 90 days is merged into
 one file, `…-merged.json`, when a later change ends; a file of its own counts before that.
 
-Paths in a file are relative to the array, and the file names the array's first schema: a folder
-that survives its array says nothing of another array at the same place.
+Paths in a file are relative to the array, and the file names the array's schemas, the first one
+first: a folder that survives its array says nothing of another array at the same place. Any of them
+tells: a publication or an evolution may put a schema before the first, and an undo take one away.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import json_text, read_json
 from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
+from chronotile.format.names import parse_name
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.place import StrangerError, is_path
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
@@ -41,6 +44,8 @@ _OLD_MS = 90 * 24 * 3_600_000
 """Records that are older than this are merged into one file."""
 MERGED = "-merged.json"
 """How the name of a file ends that holds many records."""
+_MOST_SCHEMAS = 100
+"""How many schemas of its array a record names."""
 _LONGEST = 1 << 28
 """The most bytes of a record."""
 
@@ -289,7 +294,7 @@ def check_record(document: dict[str, Any], where: str) -> dict[str, Any]:
     chronotile.errors.BadFileError: r.json: expected the record of a change, found step '../x'
     """
     for part in (document, *_list(document, "members", dict, where)):
-        for name in ("added", "hidden"):
+        for name in ("added", "hidden", "schemas"):
             _list(part, name, str, where)
         for step in _list(part, "steps", dict, where):
             path, op = step.get("path"), step.get("op")
@@ -321,7 +326,7 @@ def tell_operations(store: Store) -> list[dict[str, Any]]:
     Of a record that cannot be read there is what its name says, with the problem as its message.
     """
     known = list_operations(store)
-    first = first_file(store) if known else None
+    names = schema_names(store) if known else ()
     paths = [operation.path for operation in known]
     records = []
     for operation, (_, data) in zip(known, store.read_many(paths, limit=_LONGEST), strict=True):
@@ -332,8 +337,8 @@ def tell_operations(store: Store) -> list[dict[str, Any]]:
         except MissingObjectError:
             continue  # its state has just changed
         except BadFileError as error:
-            document = {"message": str(error), "schema": first}
-        if document.get("schema") == first:
+            document = {"message": str(error)}
+        if is_of_this(document, store, names):
             records.append(_described(operation, document))
     return records
 
@@ -361,18 +366,40 @@ def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def is_of_this(document: Mapping[str, Any], store: Store) -> bool:
-    """Tell whether a record is of the array, or the group, that is there now."""
-    return document.get("schema") == first_file(store)
+def is_of_this(document: Mapping[str, Any], store: Store, names: Sequence[str]) -> bool:
+    """Tell whether a record is of the array, or the group, that is there now.
+
+    `names` are its schemas or lists of members. What does not say so counts as one of this: a group
+    has no list before its first member.
+    """
+    own = [document.get("schema"), *document.get("schemas", ())]
+    if own[0] is None or any(one in names for one in own):
+        return True
+    if own[0] == OLD_SCHEMA:  # it stays when such an array is evolved
+        return OLD_SCHEMA in store.list_names().files
+    lists = [_span(name) for name in names if name.startswith(GROUP)]
+    # A vacuum leaves one list in place of those that were merged into it.
+    return any(start <= t1 and t2 <= end for t1, t2 in map(_span, own) for start, end in lists)
+
+
+def _span(path: object) -> tuple[int, int]:
+    with suppress(ChronotileError):
+        name = parse_name(str(path).rpartition("/")[2])
+        return name.t1, name.t2
+    return -1, -1
+
+
+def schema_names(store: Store) -> tuple[str, ...]:
+    """Name the schemas of an array, or the lists of members of a group, in order."""
+    for folder in (SCHEMA, GROUP):
+        if names := store.list_names(folder).files:
+            return tuple(f"{folder}/{name}" for name in sorted(names))
+    return (OLD_SCHEMA,) if OLD_SCHEMA in store.list_names().files else ()
 
 
 def first_file(store: Store) -> str | None:
     """Name the first schema of an array, or the first list of members of a group."""
-    for folder in (SCHEMA, GROUP):
-        names = store.list_names(folder).files
-        if names:
-            return f"{folder}/{min(names)}"
-    return OLD_SCHEMA if OLD_SCHEMA in store.list_names().files else None
+    return next(iter(schema_names(store)), None)
 
 
 class Told(Protocol):
@@ -390,12 +417,22 @@ class Told(Protocol):
         """Give the JSON report."""
 
 
-def this_process() -> dict[str, Any]:
-    """Give the machine and the number of this process, for a record."""
+def this_process(pid: int | None = None) -> dict[str, Any]:
+    """Give the machine, the number and the start of this process, or another, for a record.
+
+    Containers may share the name of a host, and each has a process 1: so the machine is a space of
+    numbers, too.
+    """
     import hashlib
 
-    host = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
-    return {"host": host, "pid": os.getpid()}
+    pid = os.getpid() if pid is None else pid
+    machine, started = [socket.gethostname()], None
+    with suppress(OSError, IndexError):  # only Linux tells
+        machine.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        machine.append(str(Path("/proc/self/ns/pid").readlink()))
+        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    host = hashlib.sha256("".join(machine).encode()).hexdigest()[:12]
+    return {"host": host, "pid": pid, "started": started}
 
 
 def runs_here(process: object) -> bool:
@@ -403,12 +440,14 @@ def runs_here(process: object) -> bool:
     if not isinstance(process, Mapping) or process.get("host") != this_process()["host"]:
         return False
     try:
-        os.kill(int(process["pid"]), 0)
+        pid = int(process["pid"])
+        os.kill(pid, 0)
     except (ProcessLookupError, KeyError, ValueError, TypeError, OverflowError):
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    # The system may have given the number to another process since.
+    return process.get("started") in (None, this_process(pid)["started"])
 
 
 _GIVEN_UP: set[str] = set()
@@ -459,9 +498,9 @@ def note_copy(
     who = Who(message=message, options=options)
     for store in (here, there):
         report = Report(command, store.uri, dry_run=False, steps=())
-        operation = _new(report).turned("final")
         with suppress(ChronotileError):
-            _put(store, operation.path, _document(operation, report, who, first_file(store)))
+            operation = _new(store, report).turned("final")
+            _put(store, operation.path, _document(operation, report, who, schema_names(store)))
 
 
 def excludes(command: str, other: str, *, of_group: bool = False) -> bool:
@@ -516,10 +555,11 @@ def find_other(
     return None
 
 
-def _new(planned: Told) -> Operation:
-    return Operation(os.urandom(4).hex(), planned.at_ms, planned.command, "begun", "").turned(
-        "begun"
-    )
+def _new(store: Store, planned: Told, known: Collection[Operation] | None = None) -> Operation:
+    """Give an operation an id, and a time behind all others: a clock may have gone back."""
+    known = list_operations(store) if known is None else known
+    at_ms = max((planned.at_ms, *(one.at_ms + 1 for one in known)))
+    return Operation(os.urandom(4).hex(), at_ms, planned.command, "begun", "").turned("begun")
 
 
 def begin(
@@ -545,8 +585,8 @@ def begin(
         StorageError: The folder cannot be written.
         RefusedError: Another change is under way, or has ended since this one was planned.
     """
-    operation = _new(planned)
-    document = _document(operation, planned, who, first_file(store))
+    operation = _new(store, planned, known)
+    document = _document(operation, planned, who, schema_names(store))
     document |= {"process": this_process(), "exclusive": exclusive}
     # A compact merges away from the array first: beside that, anything may run.
     document |= {"aside": True} if planned.command == "compact" else {}
@@ -582,8 +622,9 @@ def go_on(
     """
     old = store.read(operation.path, limit=_LONGEST)
     before = read_json(old, store.uri_of(operation.path), "a record")
-    kept = {name: before[name] for name in ("process", "exclusive", "time") if name in before}
-    document = _document(operation, planned, who, before.get("schema")) | kept
+    names = ("process", "exclusive", "schema", "schemas")
+    kept = {name: before[name] for name in names if name in before}
+    document = _document(operation, planned, who, ()) | kept
     document |= {"aside": True} if aside else {}
     store.exchange(operation.path, old, json_text(document).encode())
 
@@ -594,7 +635,7 @@ def end(
     """Write down how a change ended, in place of what was begun."""
     ended = operation.turned(state)
     try:
-        _put(store, ended.path, _document(ended, report, who, first_file(store)))
+        _put(store, ended.path, _document(ended, report, who, schema_names(store)))
     except ChronotileError:
         give_up(operation)  # nobody is at it any more
         raise
@@ -604,7 +645,9 @@ def end(
     return ended
 
 
-def _document(operation: Operation, report: Told, who: Who, first: str | None) -> dict[str, Any]:
+def _document(
+    operation: Operation, report: Told, who: Who, schemas: Sequence[str]
+) -> dict[str, Any]:
     document = report.to_dict()
     # A moved array takes its records along: they say nothing of where it was.
     for part in (document, *document.get("members", ())):
@@ -612,6 +655,7 @@ def _document(operation: Operation, report: Told, who: Who, first: str | None) -
         part["notes"] = [note.replace(place, "ARRAY") for note in part.get("notes", ())]
         for name in ("array", "group", "dry_run", "quarantine", "restore", "operation"):
             part.pop(name, None)
+    document["time"] = iso_time(operation.at_ms)
     head: dict[str, Any] = {
         "id": operation.id,
         "command": operation.command,
@@ -619,8 +663,10 @@ def _document(operation: Operation, report: Told, who: Who, first: str | None) -
         "author": who.name,
         "message": who.message,
         "options": dict(who.options),
-        "schema": first,
+        "schema": schemas[0] if schemas else None,
     }
+    if len(schemas) > 1:
+        head["schemas"] = list(schemas[1:_MOST_SCHEMAS])
     if who.group is not None:
         head["group"] = who.group
     return head | document

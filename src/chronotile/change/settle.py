@@ -106,14 +106,16 @@ def broken_off(
     Raises:
         RefusedError: An exclusive change is under way, and the next one is exclusive too.
     """
+    names: tuple[str, ...] | None = None
     for operation in operations.list_operations(store):
         if operation.state != "begun":
             continue
+        names = operations.schema_names(store) if names is None else names
         try:
             document = operations.read_operation(store, operation)
         except MissingObjectError:
             continue  # it has just ended
-        if not operations.is_of_this(document, store):
+        if not operations.is_of_this(document, store, names):
             continue
         if not operations.may_be_running(operation, document):
             yield operation, document

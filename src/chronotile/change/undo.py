@@ -79,7 +79,8 @@ _WHOLE = ("restore", "undelete")
 
 def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) -> Plan:
     """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
-    known = [one for one in operations.list_operations(store) if _is_ours(store, one)]
+    names = operations.schema_names(store)
+    known = [one for one in operations.list_operations(store) if _is_ours(store, one, names)]
     target = _chosen(store, known, operation)
     record = standing_record(store, known, target)
     others = _changes(known, "done") if operation is None else []
@@ -97,10 +98,10 @@ def refuse_nothing(plan: Plan) -> Plan:
     return plan
 
 
-def _is_ours(store: Store, operation: Operation) -> bool:
+def _is_ours(store: Store, operation: Operation, names: Sequence[str]) -> bool:
     """Tell whether a record is of this array, and not of one that was here before."""
     with suppress(MissingObjectError):
-        return operations.is_of_this(operations.read_operation(store, operation), store)
+        return operations.is_of_this(operations.read_operation(store, operation), store, names)
     return False
 
 

@@ -6,12 +6,18 @@ import getpass
 import json
 import shutil
 import socket
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import tiledb
+from support.corpus_cases import ROOT as CORPUS
 from support.engine_arrays import EngineArray
 from support.terminals import on_terminal
+from support.verbs import consolidate_group, vacuum_group
 
 import chronotile as ct
 from chronotile.array import Array
@@ -21,8 +27,10 @@ from chronotile.change.operations import (
     list_operations,
     operation_of,
     read_operation,
+    runs_here,
     stamp,
     tell_operations,
+    this_process,
 )
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
@@ -101,7 +109,7 @@ def test_no_key_reaches_a_record(tmp_path: Path) -> None:
 
 
 def test_another_array_at_the_same_place_inherits_nothing(made: EngineArray) -> None:
-    ct.open(made.uri).delete("a == 1")
+    deleted = str(ct.open(made.uri).delete("a == 1").operation)
     kept = made.folder.with_name("kept")
     shutil.move(made.folder / "__chronotile", kept)
     shutil.rmtree(made.folder)
@@ -111,6 +119,91 @@ def test_another_array_at_the_same_place_inherits_nothing(made: EngineArray) -> 
     assert tell_operations(open_store(made.uri)) == []
     with pytest.raises(ct.ChronotileError, match="nothing to undo"):
         ct.undo(made.uri)
+    with pytest.raises(ct.ChronotileError, match="no operation here has"):
+        ct.open(made.uri).operation(deleted)
+
+
+def of_delete(array: EngineArray) -> list[str]:
+    """Name the deletes among an array's operations, from the list and by their ids."""
+    place = ct.open(array.uri)
+    listed = [one["id"] for one in tell_operations(place.store) if one["command"] == "delete"]
+    assert all(place.operation(id_)["command"] == "delete" for id_ in listed)
+    return listed
+
+
+def test_an_array_keeps_its_records_when_schemas_come_and_go(tmp_path: Path) -> None:
+    older = EngineArray(tmp_path / "older").create()
+    older.write(10, {1: 1})
+    time.sleep(0.01)
+    made = EngineArray(tmp_path / "array").create()
+    made.write(10, {1: 1, 2: 2})
+    first = ct.open(made.uri).delete("a == 1").operation
+    publish = ct.publish(older.uri, made.uri, at="now")
+    assert of_delete(made) == [first], "the schema of what is published is older"
+    second = ct.open(made.uri).delete("a == 2").operation
+    ct.undo(made.uri, publish.operation)
+    assert of_delete(made) == [second, first], "it is gone again"
+    made.evolve(add=tiledb.Attr("b", dtype=np.int32), at=5)
+    assert of_delete(made) == [second, first], "an evolution of the past"
+    ct.undo(made.uri, first)
+
+
+def test_an_old_array_keeps_its_records_when_it_is_evolved(tmp_path: Path) -> None:
+    shutil.copytree(CORPUS / "old-sparse-v4" / "array", tmp_path / "array")
+    array = EngineArray(tmp_path / "array")
+    operation = ct.open(array.uri).tag("first").operation
+    array.evolve(add=tiledb.Attr("b", dtype=np.int32))
+    assert [one["id"] for one in tell_operations(open_store(array.uri))] == [operation]
+    ct.undo(array.uri)
+
+
+def test_a_group_keeps_its_records_when_its_lists_are_merged(tmp_path: Path) -> None:
+    group = tmp_path / "group"
+    tiledb.Group.create(str(group))
+    store = open_store(group)
+    before = ct.open(group).tag("empty").operation
+    for name in ("a", "b"):
+        EngineArray(group / name).create()
+        with tiledb.Group(str(group), "w") as opened:
+            opened.add(name, name=name, relative=True)
+        time.sleep(0.002)
+    tagged = ct.open(group).tag("two").operation
+    consolidate_group(str(group))
+    vacuum_group(str(group))
+    assert len(store.list_names("__group").files) == 1
+    assert {one["id"] for one in tell_operations(store)} >= {before, tagged}
+    (kept,) = (group / "__group").iterdir()
+    kept.unlink()
+    with tiledb.Group(str(group), "w") as opened:
+        opened.add("a", name="a", relative=True)
+    left = {one["id"] for one in tell_operations(store)}
+    assert tagged not in left, "another group at the same place"
+
+
+def test_a_clock_that_goes_back_keeps_the_order(made: EngineArray) -> None:
+    place = ct.open(made.uri)
+    first = place.tag("first").operation
+    aged(records(made)[0], -0.01)
+    second = place.delete("a == 1").operation
+    assert [one["id"] for one in tell_operations(place.store)] == [second, first]
+    (path,) = (path for path in records(made) if str(second) in path.name)
+    assert document(path)["time"] == tell_operations(place.store)[0]["time"]
+    assert place.undo().undoes == second
+
+
+def test_a_process_of_another_container_is_not_taken_for_this_one() -> None:
+    """A process may have the same number, on a host of the same name, or later on this one."""
+    own = this_process()
+    assert runs_here(own)
+    assert runs_here({"host": own["host"], "pid": own["pid"]}), "of an earlier version"
+    assert not runs_here(own | {"started": "1"})
+    script = "import json; from chronotile.change.operations import this_process as one; "
+    script += "print(json.dumps(one(1)))"
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("no other space of process numbers here")
+    assert json.loads(done.stdout)["host"] != own["host"]
 
 
 def test_without_a_record_there_is_no_way_back(made: EngineArray) -> None:
