@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chronotile.check.findings import count_text
-from chronotile.show.page import escaped, page, table
+from chronotile.show.page import escaped, page, table, with_breaks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,11 +90,14 @@ def _section(one: Mapping[str, Any]) -> str:
 
 
 def _files(one: Mapping[str, Any]) -> str:
-    files = [(f"<code>{escaped(path)}</code>",) for path in one.get("files_read", ())]
-    caption = f"Files that were read of {escaped(one['array'])}: {len(files):,}"
+    files = [(f"<code>{with_breaks(path)}</code>",) for path in one.get("files_read", ())]
+    caption = f"Files that were read of {one['array']}: {len(files):,}"
     return table(caption, ("file",), files) if files else ""
 
 
 def _places(caption: str, places: Sequence[Mapping[str, Any]], empty: str) -> str:
-    rows = [tuple(escaped(place[name]) for name in _PLACE) for place in places]
+    rows = [
+        (escaped(place["what"]), with_breaks(place["where"]), escaped(place["why"]))
+        for place in places
+    ]
     return table(caption, _PLACE, rows, empty=f"{caption}: {empty.lower()}")

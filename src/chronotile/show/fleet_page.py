@@ -30,6 +30,7 @@ from chronotile.show.page import (
     swatch,
     table,
     when_text,
+    with_breaks,
 )
 from chronotile.show.terminal_fit import shortened
 
@@ -115,9 +116,7 @@ class _ShortNames:
 
     def link(self, array: str) -> str:
         """Write the name, whole on hover."""
-        # A long path breaks at its slashes.
-        name = escaped(self.short(array)).replace("/", "/<wbr>")
-        words = f'title="{escaped(array)}">{name}'
+        words = f'title="{escaped(array)}">{with_breaks(self.short(array))}'
         if array not in self._links:
             return f"<span {words}</span>"
         return f'<a href="{escaped(self._links[array])}" {words}</a>'

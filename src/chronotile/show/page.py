@@ -86,6 +86,15 @@ def escaped(text: object) -> str:
     return html.escape(printable(str(text)), quote=True)
 
 
+def with_breaks(text: object) -> str:
+    """Write a path, so that a page breaks a long one behind its slashes.
+
+    >>> with_breaks("/a/b<c")
+    '/a/<wbr>b&lt;c'
+    """
+    return re.sub(r"(?<=\w)/", "/<wbr>", escaped(text))
+
+
 def page(
     title: str,
     main: str,

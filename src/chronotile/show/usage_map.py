@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.check.file_uses import REASONS
@@ -172,7 +173,7 @@ def _part(kind: str, files: list[Mapping[str, Any]], total: int) -> Area:
     reason, size = files[0]["reason"], sum(file["bytes"] for file in files)
     tip: tuple[str, ...] = (f"{kind}: {_share(size, total)}", reason, *_freed(files))
     if files[0]["fragment"] is None:
-        return Area(label=kind.rpartition("/")[2], tip=tip, size=size, kind=reason)
+        return Area(label=_short(kind), tip=tip, size=size, kind=reason)
     tip = (*tip[:1], count_text(len(files), "file"), *tip[1:])
     leaves = [
         Area(
@@ -186,6 +187,20 @@ def _part(kind: str, files: list[Mapping[str, Any]], total: int) -> Area:
     # Nobody looks for the metadata of one fragment: it is one block.
     children = () if kind == _METADATA else tuple(_few(leaves, total, "more fragments"))
     return Area(label=kind, tip=tip, size=size, kind=reason, children=children)
+
+
+def _short(path: str) -> str:
+    """Shorten the name of a file that is in no fragment: to its id, or that of its operation.
+
+    >>> _short("__chronotile/operations/20261119T215608.065Z-089d4c7a-vacuum-final.json")
+    'vacuum 089d4c7a'
+    """
+    name = path.rpartition("/")[2]
+    if uuid := uuid_of(name):
+        return f"{uuid[:8]}{PurePosixPath(name).suffix}"
+    parts = name.split("-")
+    is_operation = path.startswith("__chronotile/operations/") and len(parts) > 2
+    return f"{parts[2]} {parts[1]}" if is_operation else name
 
 
 def _few(nodes: list[Area], total: int, words: str) -> Iterator[Area]:

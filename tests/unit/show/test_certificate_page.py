@@ -53,6 +53,7 @@ def test_the_page_prints(tmp_path: Path, page: Page) -> None:
     assert "Nothing that could be looked at matches." in text
     assert "ab" * 32 in text
     assert "Signature" in text
+    assert "Files that were read of lake/<visits>: 2" in text
 
 
 def test_the_page_says_if_something_is_left() -> None:
