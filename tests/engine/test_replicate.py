@@ -292,6 +292,54 @@ def test_a_delete_of_ours_in_a_replica_is_named_with_its_undo(tmp_path: Path) ->
     assert_replicated(source, target)
 
 
+def test_a_delete_that_stands_in_is_no_file_of_somebody_else(tmp_path: Path) -> None:
+    source, target = pair(tmp_path)
+    source.write(10, {1: 1, 2: 2})
+    done = ct.open(source.uri).delete("a == 1", at=20)
+    ct.replicate(source.uri, target.uri)
+    ct.open(source.uri).undo(done.operation)
+    ct.replicate(source.uri, target.uri)
+    foreign = other_write(target)
+    with pytest.raises(RefusedError, match="somebody else wrote") as caught:
+        ct.replicate(source.uri, target.uri)
+    assert foreign in str(caught.value)
+    assert ".del" not in str(caught.value)
+
+
+def test_a_clone_is_no_replica(tmp_path: Path) -> None:
+    source, target = pair(tmp_path)
+    source.write(10, {1: 1})
+    source.write(20, {2: 2})
+    ct.clone(source.uri, target.uri)
+    with pytest.raises(RefusedError, match=r"no copy of \S+ that replicate made: it alone has"):
+        ct.replicate(source.uri, target.uri)
+    words = {item.message for item in ct.replicate(source.uri, target.uri, check=True).findings}
+    assert "only in the target, which replicate did not make" in words
+
+
+def test_a_copy_of_another_source_is_not_pruned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for name in ("one", "two"):
+        put_array(source / name, "sparse-loose")
+    put_array(tmp_path / "else", "sparse-loose")
+    put_array(target / "own", "sparse-loose")
+    ct.replicate(str(source), str(target))
+    ct.replicate(str(tmp_path / "else"), str(target / "else"))
+    others = {name: names_of(target / name) for name in ("else", "own")}
+    shutil.rmtree(source / "two")
+    assert main(["replicate", str(source), str(target)]) == 0
+    out = capsys.readouterr().out
+    assert f"else: only in the target, and a copy of {tmp_path / 'else'}: it stays" in out
+    assert "own: only in the target, and not put there by replicate: it stays" in out
+    assert "two: only in the target: --prune removes it" in out
+    ct.replicate(str(source), str(target), prune=True)
+    assert {name: names_of(target / name) for name in others} == others
+    assert not names_of(target / "two")
+    assert main(["replicate", str(source), str(target), "--check"]) == 0
+
+
 def test_an_array_and_a_group_are_no_pair(tmp_path: Path) -> None:
     array, group = tmp_path / "array", tmp_path / "group"
     put_array(array, "sparse-loose")

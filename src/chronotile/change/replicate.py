@@ -145,8 +145,6 @@ def plan_replicate(
     # The source comes last: what the copy has and the source has not is gone, and not yet to come.
     target = read_target(there, is_group=is_group)
     source = read_target(here, is_group=is_group) if gone else read_source(here, is_group=is_group)
-    if gone and record is None:
-        return Plan(command="replicate", array=there.uri)
     places = tree or (here.place, there.place)
     return _Round(source, target, record, key, is_group, prune, places, check).plan()
 
@@ -204,8 +202,10 @@ class _Round:
                 for path, words in self.differences
             ]
             named = {path for path, _ in self.differences}
+            words = "only in the target, which replicate did not make"
+            words = words if self.record is None else "somebody else wrote it to the target"
             found += [
-                self._differing(path, "somebody else wrote it to the target", way)
+                self._differing(path, words, way)
                 for path in others
                 if named.isdisjoint((path, *_parts(path)))
             ]
@@ -266,12 +266,12 @@ class _Round:
             if path in mine and path not in self.there.content and entry.size != mine[path].size
         ]
         if not other and not self._is_as_left():
-            begun = set(self.record.begun) if self.record else set()
+            own = {*self.record.begun, *self.record.stand_ins} if self.record else set()
             other = [
                 path
                 for path, entry in self.there.log_files.items()
                 if path not in mine
-                and path not in begun
+                and path not in own
                 and not self._own_names(path)
                 and (self.record is None or self._grew or self._is_new(entry.modified_ms))
             ]
@@ -287,6 +287,8 @@ class _Round:
         if read_record(self.there.store) != self.record:
             raise ChangedError(self.there.store.uri, OTHER_REPLICATOR)
         problem = f"it is not only a copy of {self.here.store.uri}: somebody else wrote"
+        if self.record is None:
+            problem = f"it is no copy of {self.here.store.uri} that replicate made: it alone has"
         problem += f" {shown(others)}; nothing was copied; {self._way_back(others)}"
         raise RefusedError(self.there.store.uri, problem)
 

@@ -690,7 +690,7 @@ def clone(
 @command(epilog="\b\nExample:\n  chronotile replicate demo/array demo/replica")
 @click.argument("array", metavar="SOURCE", type=PlaceType("dir"))
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
-@flag("--prune", help="Remove files that SOURCE no longer has, instead of hiding them.")
+@flag("--prune", help="Remove copied files that SOURCE no longer has, instead of hiding them.")
 @flag("--check", help="Copy nothing: list the files that differ.")
 @flag("--follow", help="Go on, round by round, until it is stopped.")
 @click.option(

@@ -23,7 +23,7 @@ from chronotile.change.replica_record import read_record, release
 from chronotile.change.replicate import plan_replicate
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.dataset.over_members import GroupReport, MemberOutcome
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, printable
 from chronotile.format.kinds import GROUP, GROUP_MARKER, LABELS, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.storage.prefetch import ahead
 
@@ -218,14 +218,23 @@ class _Run:
                 raise RefusedError(there.uri, problem)
             if place.is_group and (mixed := _mixed(place)) is not None:
                 raise RefusedError(there.uri, mixed)
-            if not place.here and not (self.options.prune or self.options.check):
-                words = "only in the target: --prune removes it"
+            if not place.here and (words := self._stays(here, there)) is not None:
                 return replace(outcome, error=words, skipped=True)
             return replace(outcome, report=self._round(here, there, place))
         except ChronotileError as error:
             if self.options.raises:
                 raise
             return replace(outcome, error=str(error), status=error.exit_code)
+
+    def _stays(self, here: Store, there: Store) -> str | None:
+        """Say why a place that only the target has is left alone; None if it is not."""
+        record = read_record(there)
+        if record is None:
+            return "only in the target, and not put there by replicate: it stays"
+        if record.source != here.uri:
+            return f"only in the target, and a copy of {printable(record.source)}: it stays"
+        is_asked = self.options.prune or self.options.check
+        return None if is_asked else "only in the target: --prune removes it"
 
     def _round(self, here: Store, there: Store, place: _Pair) -> Report:
         options = self.options

@@ -255,7 +255,7 @@ def test_labels_that_are_lost_or_damaged(
     array = EngineArray(tmp_path / "array").create(attrs=[attribute], enums=[labels])
     array.write(1, {1: 0})
     if has_delete:
-        chronotile.delete(str(array.folder), "c == 'red'")
+        chronotile.open(str(array.folder)).delete("c == 'red'")
     (file,) = (array.folder / "__schema" / "__enumerations").iterdir()
     if is_lost:
         file.unlink()
