@@ -464,8 +464,10 @@ class Group(Handle[GroupReport]):
         return replace(report, outcomes=tuple(outcomes))
 
     def _undo(self, wanted: str | Mapping[str, Any] | None, how: How) -> GroupReport:
+        from chronotile.check.findings import RefusedError
         from chronotile.dataset.undo_members import (
             find_operation,
+            name_earlier,
             plan_undo_members,
             plan_undo_report_of_members,
         )
@@ -480,7 +482,10 @@ class Group(Handle[GroupReport]):
             return GroupReport("undo", self.uri, dry_run=dry_run, outcomes=(), notes=notes)
         target = find_operation(self.dataset, id_) if wanted in (None, id_) else None
         if target is not None:
-            place, planned = target.id, plan_undo_members(self.dataset, target)
+            try:
+                place, planned = target.id, plan_undo_members(self.dataset, target)
+            except RefusedError as error:
+                raise error if wanted else name_earlier(self.dataset, target, error) from error
         elif id_ is not None:
             problem = f"{id_!r} is the id of no operation that stands"
             hint = f"to list all: chronotile operations {shell_word(self.uri)}"

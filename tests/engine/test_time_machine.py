@@ -100,7 +100,7 @@ def test_the_rows_of_a_delete_come_back(array: EngineArray, tmp_path: pathlib.Pa
     report = ct.undelete(array.uri, delete_at(array, real + 1))
     array.consolidate("commits")  # it finds the file of each delete (F1)
     assert array.answer(*NOW) == ((20, 2), (3, 3), (40, 4), (9, 9))
-    with pytest.raises(RefusedError, match="in another file too: it was consolidated since"):
+    with pytest.raises(RefusedError, match=r"another file holds .* too: it was consolidated since"):
         undone(array, report)
 
 
@@ -351,7 +351,7 @@ def test_what_an_undo_refuses(array: EngineArray) -> None:
     with pytest.raises(RefusedError, match="expected a report of this array"):
         ct.undo(array.uri, other)
     removal = restored.to_dict() | {"steps": [{"op": "remove", "path": "__commits/x"}]}
-    with pytest.raises(RefusedError, match="which removed files: it is final"):
+    with pytest.raises(RefusedError, match="it removed files"):
         ct.undo(array.uri, removal)
     outside = restored.to_dict() | {"steps": [{"op": "put", "path": "../x", "sha256": ""}]}
     with pytest.raises(ct.ChronotileError, match="expected the record of a change"):
@@ -367,7 +367,7 @@ def test_a_vacuum_makes_a_restore_final(tmp_path: pathlib.Path) -> None:
     assert ct.vacuum(array.uri).steps == (), "ours keeps the only copy"
     array.vacuum("fragments")
     assert array.answer(*NOW) == ((1, 1),)
-    with pytest.raises(RefusedError, match="a vacuum removed it, and it is final"):
+    with pytest.raises(RefusedError, match=r"a vacuum removed .*, which it hid"):
         undone(array, report)
 
 
@@ -384,7 +384,7 @@ def test_our_own_changes_can_be_undone(array: EngineArray) -> None:
         assert array.answers([(0, 25), NOW]) == before
     report = ct.consolidate(array.uri)
     ct.vacuum(array.uri, loose_deletes=True)
-    with pytest.raises(RefusedError, match="in no other file: it would be lost"):
+    with pytest.raises(RefusedError, match="a vacuum or an erase removed what it needs"):
         undone(array, report)
     assert array.answers([(0, 25), NOW]) == before
 

@@ -133,7 +133,7 @@ def test_apply_is_not_undone_below_a_consolidation(made: EngineArray, vacuumed: 
     if vacuumed:
         made.vacuum("fragments")
     before = seen(made)
-    with pytest.raises(RefusedError, match=r"(merged from what|gone, which) it added.*restore"):
+    with pytest.raises(RefusedError, match=r"it added.*chronotile restore"):
         handle.undo()
     assert seen(made) == before
 
@@ -154,7 +154,7 @@ def test_an_older_restore_below_a_later_one_stays(made: EngineArray) -> None:
     first = handle.restore(10)
     second = handle.restore(20)
     before = seen(made)
-    with pytest.raises(RefusedError, match=f"restore {second.operation}, which builds on it"):
+    with pytest.raises(RefusedError, match=f"restore {second.operation} builds on it"):
         handle.undo(first)
     assert seen(made) == before
     handle.undo(second)
@@ -172,7 +172,7 @@ def test_a_restore_is_not_undone_once_its_metadata_is_merged(made: EngineArray, 
     before = seen(made)
     if ours:
         merged = handle.consolidate("array-meta")
-        with pytest.raises(RefusedError, match=f"consolidate {merged.operation}, which builds on"):
+        with pytest.raises(RefusedError, match=f"consolidate {merged.operation} builds on"):
             handle.undo(report)
         handle.undo(merged)
         assert seen(made) == before
@@ -182,7 +182,7 @@ def test_a_restore_is_not_undone_once_its_metadata_is_merged(made: EngineArray, 
         return
     made.consolidate("array_meta")
     before = seen(made)
-    with pytest.raises(RefusedError, match=r"into which its metadata was merged.*restore"):
+    with pytest.raises(RefusedError, match=r"its metadata was merged into .*restore"):
         handle.undo()
     assert seen(made) == before
 
@@ -194,7 +194,7 @@ def test_a_delete_that_a_later_consolidation_holds_names_it(tmp_path: Path) -> N
     before = array.answer()
     delete = handle.delete("a == 1")
     merged = handle.consolidate()
-    with pytest.raises(RefusedError, match=f"consolidate {merged.operation}, which builds on it"):
+    with pytest.raises(RefusedError, match=f"consolidate {merged.operation} builds on it"):
         handle.undo(delete)
     handle.undo()
     handle.undo()
@@ -426,7 +426,7 @@ def test_an_apply_whose_delete_was_applied_is_final(tmp_path: Path) -> None:
         applied = opened(array).apply()
         array.consolidate("fragments", (0, 20))
         before = seen(array)
-        with pytest.raises(RefusedError, match="which has applied __30_30_"):
+        with pytest.raises(RefusedError, match="and has applied __30_30_"):
             opened(array).undo()
         assert seen(array) == before
         assert states(array)[applied.operation or ""] == "done"
@@ -459,7 +459,7 @@ def test_merged_metadata_is_not_taken_out_once_the_engine_has_vacuumed(made: Eng
     opened(made).consolidate("array-meta")
     made.vacuum("array_meta")
     before = seen(made)
-    with pytest.raises(RefusedError, match="a vacuum was there, and it is final"):
+    with pytest.raises(RefusedError, match=r"a vacuum removed .*, which it put"):
         opened(made).undo()
     assert seen(made) == before
 

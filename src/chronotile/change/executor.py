@@ -219,6 +219,8 @@ class Execution:
             # What was taken back again is no change, and an undo passes it over.
             state = report.state if report.steps else "failed"
             operations.end(self.store, self._begun, report, self.who, state)
+        if report.steps and self.plan.finals:
+            operations.mark_final(self.store, self.plan.finals)
         return report
 
     def _run(self, stage: Stage) -> None:

@@ -117,5 +117,5 @@ def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> Chan
 def plan_undo_report(store: Store, key: bytes | None, *, report: Mapping[str, Any] | str) -> Plan:
     """Plan to take back what a report of an earlier version says."""
     record = record_of(store, report)
-    refuse_final(store, record)
+    refuse_final(store, key, record)
     return refuse_nothing(plan_inverse(store, key, record))

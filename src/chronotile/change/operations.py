@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 from chronotile.check.findings import RefusedError
 from chronotile.errors import BadFileError, ChronotileError, StorageError
 from chronotile.format.documents import json_text, read_json
-from chronotile.format.kinds import GROUP, OLD_SCHEMA, OWN, SCHEMA
+from chronotile.format.kinds import FRAGMENTS, GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.place import StrangerError, is_path
@@ -46,6 +46,8 @@ MERGED = "-merged.json"
 """How the name of a file ends that holds many records."""
 _MOST_SCHEMAS = 100
 """How many schemas of its array a record names."""
+_SHOWN = 5
+"""Operations that a note names."""
 _LONGEST = 1 << 28
 """The most bytes of a record."""
 
@@ -341,6 +343,51 @@ def tell_operations(store: Store) -> list[dict[str, Any]]:
         if is_of_this(document, store, names):
             records.append(_described(operation, document))
     return records
+
+
+def relying_on(
+    store: Store, removed: Collection[str], holders: Mapping[str, frozenset[str]] = {}
+) -> list[str]:
+    """List the operations that can no longer be undone once files are gone.
+
+    Args:
+        store: The array, or the group.
+        removed: The files.
+        holders: `.con` files that hold alone what goes -> the commits in them.
+    """
+    gone, folders = {*removed}, {path.rpartition("/")[0] for path in removed}
+    # A fragment goes file by file; what hides it names it.
+    names = {path.rpartition("/")[2] for path in folders if path.startswith(f"{FRAGMENTS}/")}
+    emptied = {path.split("/")[2] for path in removed if path.startswith(f"{QUARANTINE}/")}
+
+    def relies(one: Mapping[str, Any]) -> bool:
+        put, added = {*one["put"]}, {*one["added"]}
+        own = put | added
+        return (
+            one["id"] in emptied
+            or not own.isdisjoint(gone | folders)
+            or not names.isdisjoint(one["hidden"])
+            # An undo leaves the `.con` of a change that added commits, if others need it.
+            or any(not added if path in put else own & held for path, held in holders.items())
+        )
+
+    known = tell_operations(store) if removed else ()
+    return [one["id"] for one in known if one["state"] == "done" and relies(one)]
+
+
+def no_way_back(ids: Collection[str]) -> tuple[str, ...]:
+    """Say which operations can no longer be undone; nothing if there are none."""
+    more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
+    first = ", ".join([*ids][:_SHOWN])
+    return (f"operations that can no longer be undone: {first}{more}",) * bool(ids)
+
+
+def mark_final(store: Store, ids: Collection[str]) -> None:
+    """Mark operations that can no longer be undone."""
+    for one in list_operations(store):
+        if one.id in ids and one.state == "done":
+            with suppress(MissingObjectError):  # somebody else does the same
+                change_state(store, one, "final")
 
 
 def _described(operation: Operation, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -176,6 +176,8 @@ class _Change:
     """Names of fragments that the change hides: an undo needs them all."""
     undoes: str | None = None
     """The operation that this one takes back."""
+    finals: tuple[str, ...] = ()
+    """Operations that can no longer be undone once this one is done."""
     losses: tuple[str, ...] = ()
     """Losses that cannot be undone, in words: they are printed before the first step."""
     rows: Mapping[str, int] = field(default_factory=dict)

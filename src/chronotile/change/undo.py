@@ -23,12 +23,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.change import operations
+from chronotile.change.past_state import UnreachableError
 from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
+from chronotile.change.restore import plan_restore
 from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import fields
 from chronotile.errors import (
     BadTimeError,
     ChangedError,
+    ChronotileError,
     WrongCallError,
     shell_word,
 )
@@ -42,7 +45,7 @@ from chronotile.format.commit_files import (
 )
 from chronotile.format.fragment_footer import read_head
 from chronotile.format.kinds import COMMITS, FRAGMENT_META, FRAGMENTS, GROUP, META, SCHEMA, WRITES
-from chronotile.format.names import MAX_TIMESTAMP, format_name, parse_name
+from chronotile.format.names import MAX_TIMESTAMP, format_name, parse_name, try_parse
 from chronotile.format.schema import more_content
 from chronotile.format.timestamps import time_text, to_ms
 from chronotile.history.listing import is_group_at
@@ -51,6 +54,7 @@ from chronotile.history.read_history import read_history
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError
+from chronotile.visibility.gaps import gap_in
 from chronotile.visibility.rules import Rules, visible_metadata
 from chronotile.visibility.view import tile_commits
 
@@ -62,17 +66,18 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Store
 
 
-FINAL = "it is final"
-"""How a message says that nobody can take a change back any more."""
 NOTHING = "nothing to undo: chronotile has made no change here that can be undone"
 """The refusal of an undo where no change stands."""
-_EXPECTED = "expected a change that can be taken back"
 _TOUCHED = re.compile(
     rf"(?:{COMMITS}|{META}|{SCHEMA}|{FRAGMENT_META}|{FRAGMENTS}|{GROUP})/.+"
     r"|[^/]+\.(?:ok|vac|meta)|__[0-9a-f_]{33,}/__fragment_metadata\.tdb",
     re.DOTALL,
 )
 """Paths of files that changes touch; those of an array before version 12 lie in its root."""
+_SHOWING = ("apply", "delete", "publish", "restore", "undelete", "update")
+"""Changes of the rows that an array shows: a restore can bring back what it showed before."""
+_TRIED = 5
+"""How many earlier changes a refusal looks at, to name one that can be undone."""
 _WHOLE = ("restore", "undelete")
 """Changes that say what the whole array shows: an older change cannot be taken back below them."""
 
@@ -84,15 +89,25 @@ def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) 
     target = _chosen(store, known, operation)
     record = standing_record(store, known, target)
     others = _changes(known, "done") if operation is None else []
-    refuse_final(store, record, [one for one in others if one.command not in operations.UPKEEP])
-    refuse_built_on(store, known, target, record)
+    others = [one for one in others if one.command not in operations.UPKEEP]
+    refuse_final(store, key, record, others)
+    refuse_built_on(store, key, known, target, record)
     return refuse_nothing(plan_inverse(store, key, record))
+
+
+def _refusal_of(store: Store, key: bytes | None, operation: Operation) -> str | None:
+    """Say why an operation cannot be undone; None if it can."""
+    try:
+        plan_undo(store, key, operation=operation.id)
+    except ChronotileError as error:
+        return error.problem
+    return None
 
 
 def refuse_nothing(plan: Plan) -> Plan:
     """Refuse a plan that finds nothing to take back."""
     if not plan.steps:
-        gone = f"nothing is left of what the change put: it was taken back already, or {FINAL}"
+        gone = "no file is left of what the change put: it was undone, or a vacuum removed it"
         hint = f"to see what stands: chronotile operations {shell_word(plan.array)}"
         raise RefusedError(plan.array, f"nothing to undo: {gone}; {hint}")
     return plan
@@ -220,30 +235,41 @@ def read_record(store: Store, operation: Operation) -> ChangeRecord:
     return ChangeRecord(operation.id, document, store, operation.quarantine)
 
 
-def refuse_final(store: Store, record: ChangeRecord, others: Sequence[Operation] = ()) -> None:
-    """Refuse a change that removed files; name the last of others, which may be taken back."""
+def refuse_final(
+    store: Store, key: bytes | None, record: ChangeRecord, others: Sequence[Operation] = ()
+) -> None:
+    """Refuse a change that removed files; name the last of others that can be undone."""
     if record.command == "erase" and record.removes:
         raise RefusedError(
             store.uri, "nothing was changed: an erase is final; the erased rows are gone for good"
         )
-    problem = f"found {record.command!r:.40}, which"
     if record.removes:
-        problem = f"{problem} removed files: {FINAL}"
+        problem = "it removed files"
     elif record.document.get("state") == "final":
-        problem = f"{problem} is final"
+        problem = "a vacuum or an erase removed what it needs"
     else:
         return
-    if not others:
-        raise refusal(store, problem)
-    before = f"chronotile undo {shell_word(store.uri)} {others[0].id}"
-    hint = f"the {others[0].command} before it may still be undone: {before}"
-    raise RefusedError(store.uri, f"{_EXPECTED}, {problem}; {hint}")
+    for one in others[:_TRIED]:
+        if _refusal_of(store, key, one) is None:
+            undo = f"chronotile undo {shell_word(store.uri)} {one.id}"
+            hint = f"the {one.command} before it can still be undone: {undo}"
+            raise RefusedError(store.uri, f"{_cannot(record)}: {problem}; {hint}")
+    raise refusal(store, key, record, problem)
 
 
 def refuse_built_on(
-    store: Store, known: Sequence[Operation], target: Operation, record: ChangeRecord
+    store: Store,
+    key: bytes | None,
+    known: Sequence[Operation],
+    target: Operation,
+    record: ChangeRecord,
+    *,
+    group: str = "",
 ) -> None:
-    """Refuse to take back an older change below a later one that builds on it."""
+    """Refuse to take back an older change below a later one that builds on it.
+
+    `group` is the group that both may be changes of.
+    """
     later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
     names = {commit_name(uri).text for uri in record.added} | record.hidden
     paths = {str(step.get("path")) for step in record.steps}
@@ -258,9 +284,14 @@ def refuse_built_on(
         is_again = one.command == target.command == "apply"
         is_built = is_again or one.command in _WHOLE or not names.isdisjoint(held)
         if is_built or not paths.isdisjoint(touched):
-            problem = f"expected {target.id} to be the last change, found {one.command} {one.id}"
-            hint = f"to take that back first: chronotile undo {shell_word(store.uri)} {one.id}"
-            raise RefusedError(store.uri, f"{problem}, which builds on it; {hint}")
+            problem = f"the later {one.command} {one.id} builds on it"
+            if _refusal_of(store, key, one) is not None:
+                raise refusal(store, key, record, f"{problem}, and cannot be undone either")
+            where, id_ = store.uri, one.id
+            if group and other.document.get("group"):
+                where, id_ = group, str(other.document["group"])
+            hint = f"to undo that first: chronotile undo {shell_word(where)} {id_}"
+            raise RefusedError(store.uri, f"{_cannot(record)}: {problem}; {hint}")
 
 
 def _held(store: Store, record: ChangeRecord) -> Iterator[str]:
@@ -303,7 +334,7 @@ def plan_inverse(
     if is_group_at(store):
         inverse = _Inverse(store, record, begun)
         steps = inverse.steps()
-        _refuse_gone_vac(store, record, inverse)
+        _refuse_gone_vac(store, key, record, inverse)
         _refuse_gone_lists(store, inverse)
     else:
         history = read_history(store, key=key)
@@ -454,8 +485,8 @@ class _Inverse:
 
     def _refuse_other(self, path: str, data: bytes, step: Mapping[str, Any]) -> None:
         if hashlib.sha256(data).hexdigest() != step.get("sha256"):
-            problem = f"expected {path} as it was put, found other bytes"
-            raise RefusedError(self.store.uri, f"{problem}: it cannot be taken back")
+            problem = f"somebody has changed {path} since"
+            raise RefusedError(self.store.uri, f"{_cannot(self.record)}: {problem}")
 
     def _place(self, number: int, path: str) -> str:
         return f"{self.record.folder}/{number:04}-{path.rpartition('/')[2]}"
@@ -467,8 +498,8 @@ class _Inverse:
         try:
             return self.record.quarantine_store.read(self._place(number, path))
         except MissingObjectError:
-            problem = f"expected {path} in the quarantine, found it gone: {FINAL}"
-            raise RefusedError(self.store.uri, problem) from None
+            problem = f"{path} is gone from the quarantine"
+            raise RefusedError(self.store.uri, f"{_cannot(self.record)}: {problem}") from None
 
     def _put_back(self, number: int, step: Mapping[str, Any], path: str) -> Iterator[Step]:
         """Put a file back that the change moved into its quarantine."""
@@ -480,8 +511,8 @@ class _Inverse:
             return
         data = self._read_quarantined(number, step, path)
         if there is not None:
-            problem = f"expected no {path}, found another one: it cannot be taken back"
-            raise RefusedError(self.store.uri, problem)
+            problem = f"another {path} has taken the place of the one that would come back"
+            raise RefusedError(self.store.uri, f"{_cannot(self.record)}: {problem}")
         self._refuse_other(path, data, step)
         self._now[path] = self.back[path] = data
         yield put(path, data, "out of the quarantine")
@@ -627,22 +658,55 @@ def _refuse_unknown_fields(
     added = {commit_name(uri).text for uri in record.added}
     for commit, _ in tile_commits(rules, MAX_TIMESTAMP):
         if commit.name not in added and set(fields(commit.stored)) - known:
-            raise refusal(store, f"found {commit.name}, which needs its schema: {FINAL}")
+            raise refusal(store, rules.history.key, record, f"{commit.name} needs its schema")
 
 
-def refusal(store: Store, problem: str) -> RefusedError:
+def _cannot(record: ChangeRecord) -> str:
+    return f"cannot undo the {record.command:.40} {record.id}".rstrip()
+
+
+def refusal(store: Store, key: bytes | None, record: ChangeRecord, problem: str) -> RefusedError:
     """Make the refusal to take a change back, with another way to an earlier state."""
-    hint = f"chronotile restore {shell_word(store.uri)} --to TIME may bring an earlier state back"
-    return RefusedError(store.uri, f"{_EXPECTED}, {problem}; {hint}")
+    return RefusedError(store.uri, f"{_cannot(record)}: {problem}{_way_back(store, key, record)}")
 
 
-def _refuse_gone_vac(store: Store, record: ChangeRecord, inverse: _Inverse) -> None:
+def _way_back(store: Store, key: bytes | None, record: ChangeRecord) -> str:
+    """Name the restore to the moment before a change; nothing if it would not help."""
+    if record.command not in _SHOWING or is_group_at(store):
+        return ""
+    puts = (str(step.get("path")) for step in record.steps if step.get("op") == "put")
+    uris = (*record.added, *(path for path in puts if not path.endswith((".con", ".ign"))))
+    times = [name.t1 for uri in uris if (name := try_parse(_stem(uri))) is not None]
+    with suppress(ChronotileError):
+        moment = min(times, default=to_ms(str(record.document.get("time")), "time")) - 1
+        if _can_restore(store, key, moment):
+            way = f"chronotile restore {shell_word(store.uri)} --to {moment}"
+            return f"; to go back to before it, which hides what came later too: {way}"
+    return ""
+
+
+def _can_restore(store: Store, key: bytes | None, moment: int) -> bool:
+    """Tell whether a restore can bring a moment back, and changes something."""
+    try:
+        return bool(plan_restore(store, key, to=moment).steps)
+    except UnreachableError:  # TileDB can still read that moment, and writes its rows again
+        rules = Rules(read_history(store, key=key))
+        return not rules.history.dense and gap_in(rules, 0, moment) is None
+
+
+def _stem(uri: str) -> str:
+    return uri.rpartition("/")[2].partition(".")[0]
+
+
+def _refuse_gone_vac(
+    store: Store, key: bytes | None, record: ChangeRecord, inverse: _Inverse
+) -> None:
     """Refuse if a `.vac` that the change put is gone: what it hid went with it."""
     own = {str(s.get("path")) for s in record.steps if s.get("op") == "put"}
     vacs = {path for path in own if path.endswith(".vac")}
     gone = sorted(vacs - inverse.puts.keys() - inverse.taken)
     if gone and record.document.get("state") != "begun":
-        raise refusal(store, f"found {gone[0]} gone, which it put: a vacuum was there, and {FINAL}")
+        raise refusal(store, key, record, f"a vacuum removed {gone[0]}, which it put")
 
 
 def _refuse_gone_lists(store: Store, inverse: _Inverse) -> None:
@@ -653,8 +717,8 @@ def _refuse_gone_lists(store: Store, inverse: _Inverse) -> None:
             listed = {vacuumed_name(line) for line in decode_vac(data, path)}
             gone = sorted(name for name in listed - set(store.list_names(folder).files) if name)
             if gone:
-                problem = f"expected what {path} hides, found {gone[0]} gone: {FINAL}"
-                raise RefusedError(store.uri, problem)
+                problem = f"a vacuum removed {gone[0]}, which {path} hides"
+                raise RefusedError(store.uri, f"{_cannot(inverse.record)}: {problem}")
 
 
 class _Judge:
@@ -677,7 +741,7 @@ class _Judge:
         self._refuse_merged_metadata()
 
     def _refused(self, problem: str) -> RefusedError:
-        return refusal(self.store, problem)
+        return refusal(self.store, self.history.key, self.record, problem)
 
     def refuse_vacuumed(self) -> None:
         """Refuse if a fragment that the change hid is gone."""
@@ -686,9 +750,8 @@ class _Judge:
         effective = {table.name(row) for row in self.rules.fragment_rows.tolist()}
         lost = sorted(self.record.hidden - (self.there & effective))
         if lost:
-            problem = f"found {lost[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
-            raise self._refused(problem)
-        _refuse_gone_vac(self.store, self.record, self.inverse)
+            raise self._refused(f"a vacuum removed {lost[0]}, which it hid")
+        _refuse_gone_vac(self.store, self.history.key, self.record, self.inverse)
         for path, data in self.puts.items():
             if not path.endswith(".vac"):
                 continue
@@ -698,8 +761,7 @@ class _Judge:
             here = meta if in_meta else (self.there & effective) | self.added
             gone = [name for name in listed if name not in here]
             if gone:
-                problem = f"found {gone[0]} gone, which it hid: a vacuum removed it, and {FINAL}"
-                raise self._refused(problem)
+                raise self._refused(f"a vacuum removed {gone[0]}, which it hid")
             if self.history.dense and not in_meta:
                 self._refuse_spanning(commit_name(path).t2)
 
@@ -709,14 +771,13 @@ class _Judge:
             return
         for vacuum in self.history.vacuums:
             if vacuum.path not in self.puts and not self.added.isdisjoint(vacuum.targets):
-                problem = f"found {vacuum.name.text}, which was merged from what it added"
-                raise self._refused(f"{problem}: {FINAL}")
+                raise self._refused(f"{vacuum.name.text} was merged from what it added")
         writes = {commit_name(uri).text for uri in self.record.added if uri.endswith(WRITES)}
         taken = {path.rpartition("/")[2] for path in self.inverse.taken}
         gone = sorted(writes - self.there - taken)
         # A change that was broken off may not have come so far.
         if gone and self.inverse.has_steps and self.record.document.get("state") != "begun":
-            raise self._refused(f"found {gone[0]} gone, which it added: {FINAL}")
+            raise self._refused(f"{gone[0]}, which it added, is gone")
         others = {uri for uri in self.record.added if not uri.endswith(WRITES)}
         # A repair puts deletes that match no row for those that a fragment has applied (F14).
         if self.record.command != "repair":
@@ -736,8 +797,8 @@ class _Judge:
         for name, stored in reader.read(names, applied=True):
             found = deletes.intersection(getattr(stored, "applied", None) or ())
             if found:
-                problem = f"found {name}, which has applied {min(found).removesuffix('.upd')}"
-                raise self._refused(f"{problem}: {FINAL}")
+                applied = min(found).removesuffix(".upd")
+                raise self._refused(f"{name} was merged since, and has applied {applied}")
 
     def _refuse_merged_metadata(self) -> None:
         """Refuse if metadata that the change put has been merged with other metadata since."""
@@ -745,12 +806,11 @@ class _Judge:
         put = {path for path in own if path.startswith(f"{META}/") and not path.endswith(".vac")}
         gone = sorted(put - self.puts.keys() - self.inverse.taken)
         if gone and self.record.document.get("state") != "begun":
-            raise self._refused(f"found {gone[0]} gone, which it put: {FINAL}")
+            raise self._refused(f"{gone[0]}, which it put, is gone")
         names = {path.rpartition("/")[2] for path in put}
         for vacuum in self.history.meta_vacuums:
             if vacuum.path not in own and not names.isdisjoint(vacuum.targets):
-                problem = f"found {vacuum.name.text}, into which its metadata was merged"
-                raise self._refused(f"{problem}: {FINAL}")
+                raise self._refused(f"its metadata was merged into {vacuum.name.text} since")
 
     def refuse_other_redo(self, before: set[str], after: set[str]) -> None:
         """Refuse to redo a change that relies on what is gone or hidden since it was undone."""
@@ -783,16 +843,16 @@ class _Judge:
         for row in self.rules.fragment_rows.tolist():
             name = parse_name(table.name(row))
             if name.t1 < moment <= name.t2 and name.text not in own:
-                raise self._refused(f"found {name.text}, which was merged since: {FINAL}")
+                raise self._refused(f"{name.text} was merged over it since")
 
     def _refuse_lost(self, after: set[str]) -> None:
         """Refuse if other commits would go, or if its own would stay."""
         lost = sorted(_effective(self.history) - after - self.record.added)
         if lost:
-            raise self._refused(f"found {lost[0]} in no other file: it would be lost")
+            raise self._refused(f"only the files that it put still hold {lost[0]}")
         left = sorted(self.record.added & after)
         if left:
-            raise self._refused(f"found {left[0]} in another file too: it was consolidated since")
+            raise self._refused(f"another file holds {left[0]} too: it was consolidated since")
 
 
 def _after(store: Store, history: History, inverse: _Inverse) -> set[str]:

@@ -33,7 +33,7 @@ import numpy as np
 from chronotile.change.consolidate import requests_of_opens
 from chronotile.change.kept_windows import doubtful, held_by_windows, kept_windows
 from chronotile.change.merged_files import array_metadata
-from chronotile.change.operations import list_operations, read_operation
+from chronotile.change.operations import no_way_back, relying_on
 from chronotile.change.orphan_fragments import find_orphans, remove_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.sound_array import array_version, sound_history
@@ -77,8 +77,6 @@ T = TypeVar("T")
 
 LOSS = "time travel is lost"
 """How a note on what a vacuum destroys begins."""
-_HIDING = ("compact", "restore", "undelete")
-"""Commands that hide fragments which a vacuum then removes."""
 
 
 def plan_vacuum(
@@ -109,7 +107,6 @@ def plan_vacuum(
     if mode in ("fragments", "all"):
         removal = removable(history, rules, partial(inspect, store, history), windows)
     notes = [*doubtful(tags), *removal.notes, *held_by_windows(store, removal)]
-    notes += _no_longer_undone(store, removal)
     staying = (*(() if loose_deletes else (".del",)), *(() if updates else (".upd",)))
     retire = mode in ("commits", "all")
     commits = CommitRemoval(store, history, removal, staying=staying, retire=retire)
@@ -145,13 +142,17 @@ def plan_vacuum(
             paths = frozenset(step.path for step in planned)
             look_again = partial(take_deletes_out, key, oldest, paths)
             stages.append(Stage(name="deletes", looks=(look_again,), steps=planned))
-    quarantine, lost = plan_quarantine_removal(store) if mode == "all" else ((), ())
+    if mode == "all":
+        stages += plan_quarantine_removal(store)
+    removed = [step.path for one in stages for step in one.steps if step.op == "remove"]
+    finals = relying_on(store, removed, commits.holders)
     return Plan(
         command="vacuum",
         array=store.uri,
-        stages=(*stages, *quarantine),
-        losses=(*_losses(removal), *metadata.losses, *blocking, *lost),
-        notes=tuple(notes),
+        stages=tuple(stages),
+        losses=(*_losses(removal), *metadata.losses, *blocking),
+        notes=(*notes, *no_way_back(finals)),
+        finals=tuple(finals),
         findings=tuple(doubtful_tags(store.uri, tags)),
         engine_open_requests=requests,
     )
@@ -173,21 +174,6 @@ def _note_on_loose_deletes(loose: Iterable[Step], array: str) -> Iterable[str]:
             f"{files} would go: TileDB can then no longer consolidate commits (F1); "
             f"without --loose-deletes they stay; to put them back then: chronotile repair {array}"
         )
-
-
-def _no_longer_undone(store: Store, removal: Removal) -> Iterable[str]:
-    """Name the operations that hid fragments which go: without these they cannot be undone."""
-    gone = {one.folder.rpartition("/")[2] for one in removal.fragments}
-    known = list_operations(store) if gone else ()
-    standing = [one for one in known if one.state == "done" and one.command in _HIDING]
-    hidden = {one.id: read_operation(store, one).get("hidden", ()) for one in standing}
-    ids = [id_ for id_, names in hidden.items() if not gone.isdisjoint(names)]
-    undos = [one for one in known if ids and one.command == "undo"]
-    undone = {one.id: str(read_operation(store, one).get("undoes")) for one in undos}
-    # An undo of an undo brought one of them again.
-    ids += [one.id for one in undos if one.state == "done" and undone.get(undone[one.id]) in ids]
-    if ids:
-        yield f"operations that can no longer be undone: {', '.join(ids)}"
 
 
 def _losses(removal: Removal) -> Iterable[str]:
@@ -270,6 +256,11 @@ class CommitRemoval:
             for path, holder in cons.items()
         )
         self.ign_removals = tuple(sizes.removal(path, "names no write of a .con") for path in free)
+
+    @property
+    def holders(self) -> dict[str, frozenset[str]]:
+        """The commits in each `.con` that holds what goes."""
+        return {path: self._coverage.uris(path) or frozenset() for path in self._relied_on}
 
     @property
     def gone(self) -> set[str]:

@@ -28,7 +28,7 @@ from chronotile.change.merged_files import (
     group_metadata,
     sound_group,
 )
-from chronotile.change.operations import list_operations, old_quarantine
+from chronotile.change.operations import no_way_back, old_quarantine, relying_on
 from chronotile.change.plan import Plan, Stage, Step
 from chronotile.change.tag import tags_of_group
 from chronotile.check.tags import doubtful_tags
@@ -285,21 +285,16 @@ class _Replaced:
         )
 
 
-def plan_quarantine_removal(store: Store) -> tuple[tuple[Stage, ...], tuple[str, ...]]:
-    """Plan the removal of what old changes took out, as a stage and the loss that it is."""
+def plan_quarantine_removal(store: Store) -> tuple[Stage, ...]:
+    """Plan the removal of what old changes took out."""
     folders = old_quarantine(store)
-    if not folders:
-        return (), ()
-    entries = [entry for some in folders.values() for entry in some]
     reason = "its change is final, or older than 90 days"
     steps = tuple(
-        Step(op="remove", path=entry.path, size=entry.size, reason=reason) for entry in entries
+        Step(op="remove", path=entry.path, size=entry.size, reason=reason)
+        for entries in folders.values()
+        for entry in entries
     )
-    stage = Stage(name="quarantine", steps=steps, folders=tuple(folders))
-    final = {one.id for one in list_operations(store) if one.state == "final"}
-    ids = [folder.rpartition("/")[2] for folder in folders]
-    lost = [id_ for id_ in ids if id_ not in final]
-    return (stage,), (f"operations that can no longer be undone: {', '.join(lost)}",) * bool(lost)
+    return (Stage(name="quarantine", steps=steps, folders=tuple(folders)),) if folders else ()
 
 
 def plan_vacuum_group(
@@ -337,13 +332,15 @@ def plan_vacuum_group(
     lists = group_lists(store, history)
     lists = replace(lists, vacuums=tuple(v for v in lists.vacuums if _is_covered(history, v)))
     removals = plan_replaced_removal(store, (lists, group_metadata(store, history)), kept)
-    quarantine, lost = plan_quarantine_removal(store)
+    stages = (*removals.stages, *plan_quarantine_removal(store))
+    finals = relying_on(store, [s.path for one in stages for s in one.steps if s.op == "remove"])
     return Plan(
         command="vacuum",
         array=store.uri,
-        stages=(*removals.stages, *quarantine),
-        losses=(*removals.losses, *lost),
-        notes=(*notes, *removals.notes),
+        stages=stages,
+        losses=removals.losses,
+        finals=tuple(finals),
+        notes=(*notes, *removals.notes, *no_way_back(finals)),
         findings=tuple(doubtful_tags(store.uri, tags)),
     )
 

@@ -358,7 +358,20 @@ def change_members(
         note = f"not all of it was done: the next change of the group {what}"
         return replace(report, notes=(*report.notes, note))
     record.end(report)
+    if command in operations.UPKEEP:
+        _mark_final(record.store, [one.target.store for one in due])
     return report
+
+
+def _mark_final(group: Store, members: list[Store]) -> None:
+    """Mark the operations of a group that can no longer be undone in one of its members."""
+    final = {
+        str(one["group"])
+        for store in members
+        for one in operations.tell_operations(store)
+        if one["state"] == "final" and one["group"]
+    }
+    operations.mark_final(group, final)
 
 
 def _refuse_others(command: str, due: list[MemberPlan], record: GroupRecord) -> None:

@@ -34,7 +34,7 @@ from chronotile.change.undo import (
 )
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import arrays_and_groups, planned_as
-from chronotile.errors import ChronotileError, ReadError
+from chronotile.errors import ChronotileError, ReadError, shell_word
 from chronotile.format.names import MAX_TIMESTAMP, find_name
 from chronotile.storage.store import MissingObjectError
 
@@ -86,19 +86,34 @@ def plan_undo_members(
         store = target.store
         known = operations.list_operations(store)
         try:
-            refuse_final(store, record)
-            refuse_built_on(store, known, one, record)
+            refuse_final(store, dataset.key, record)
+            refuse_built_on(store, dataset.key, known, one, record, group=dataset.uri)
             is_own = store.uri == dataset.uri
             plan = plan_inverse(store, dataset.key, record, begun=own if is_own else None)
             if begun is None and not is_own:
                 refuse_nothing(plan)
         except ChronotileError as error:
             problem = error.problem.removeprefix("nothing was changed: ")
+            to = "chronotile restore {} --to".format  # a group goes back as a whole
+            problem = problem.replace(to(shell_word(store.uri)), to(shell_word(dataset.uri)))
             where = target.path or "the group itself"
             raise RefusedError(dataset.uri, f"nothing was changed: {where}: {problem}") from error
         if plan.steps:
             planned.append(planned_as(target, plan, known))
     return planned[::-1]
+
+
+def name_earlier(dataset: Dataset, operation: Operation, error: RefusedError) -> RefusedError:
+    """Name the last change below a final one that can be undone, in the refusal of that one."""
+    others = ("undo", *operations.COPIES, *operations.UPKEEP)
+    known = operations.list_operations(dataset.store) if operation.state == "final" else ()
+    for one in [one for one in known if one.state == "done" and one.command not in others][:5]:
+        with suppress(ChronotileError):
+            plan_undo_members(dataset, one)
+            hint = f"chronotile undo {shell_word(dataset.uri)} {one.id}"
+            hint = f"the {one.command} before it can still be undone: {hint}"
+            return RefusedError(dataset.uri, f"{error.problem}; {hint}")
+    return error
 
 
 def settle_members(

@@ -207,13 +207,9 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
     if not held:
         return report
     place = shell_word(report.array if isinstance(report, Report) else report.group)
-    changed: dict[str, Any] = {}
     if wanted and not report.dry_run:
-        removed = remove()
-        words = f"then vacuumed: {removed.summary()}"
-        if isinstance(report, Report) and isinstance(removed, Report):
-            changed["engine_open_requests"] = _requests_with(report, removed)
-    elif wanted:
+        return _with_removed(report, remove())
+    if wanted:
         words = f"then {size_text(held)} of sources would be removed: there is no way back"
     else:
         words = (
@@ -221,7 +217,29 @@ def with_vacuum(report: R, remove: Callable[[], R], *, wanted: bool) -> R:
         )
         words += "works; to remove the sources, and to give up undo: "
         words += f"chronotile vacuum {place} --mode fragments"
-    return replace(report, notes=(*report.notes, words), **changed)
+    return replace(report, notes=(*report.notes, words))
+
+
+def _with_removed(report: R, removed: R) -> R:
+    """Add what a vacuum removed to the report of a compact: then neither can be undone."""
+    if isinstance(report, Report) and isinstance(removed, Report):
+        return replace(
+            report,
+            steps=(*report.steps, *removed.steps),
+            notes=(*report.notes, *removed.notes),
+            engine_open_requests=_requests_with(report, removed),
+        )
+    of_path = {} if isinstance(removed, Report) else {o.path: o.report for o in removed.outcomes}
+    if isinstance(report, Report):
+        return report
+    outcomes = tuple(
+        one
+        if one.report is None or (more := of_path.get(one.path)) is None
+        else replace(one, report=_with_removed(one.report, more))
+        for one in report.outcomes
+    )
+    words = f"then vacuumed: {removed.summary()}"
+    return replace(report, outcomes=outcomes, notes=(*report.notes, words))
 
 
 def _requests_with(report: Report, removed: Report) -> tuple[int, int] | None:

@@ -256,16 +256,16 @@ def test_a_vacuum_empties_the_quarantine_of_old_changes(made: EngineArray) -> No
     young = str(handle.repair().operation)
     quarantine = made.folder / QUARANTINE
     assert {path.name for path in quarantine.iterdir()} == {old, young}
-    assert not handle.vacuum(dry_run=True).losses
+    assert not handle.vacuum(dry_run=True).notes
     (path,) = (path for path in records(made) if old in path.name)
     aged(path, 91)
     planned = handle.vacuum(dry_run=True)
-    assert planned.losses == (f"operations that can no longer be undone: {old}",)
+    assert planned.notes == (f"operations that can no longer be undone: {old}",)
     handle.vacuum()
     assert {path.name for path in quarantine.iterdir()} == {young}
     handle.undo(young)
     assert (made.commits_folder / "more.wrt").exists()
-    with pytest.raises(ct.ChronotileError, match="found it gone: it is final"):
+    with pytest.raises(ct.ChronotileError, match="a vacuum or an erase removed what it needs"):
         handle.undo(old)
 
 
@@ -274,11 +274,63 @@ def test_what_removed_files_is_final(made: EngineArray) -> None:
     handle.consolidate()
     handle.vacuum()
     states = {one.command: one.state for one in list_operations(handle.store)}
-    assert states == {"consolidate": "done", "vacuum": "final"}
-    with pytest.raises(
-        RefusedError, match="'vacuum', which removed files: it is final; chronotile restore"
-    ):
+    assert states == {"consolidate": "final", "vacuum": "final"}
+    with pytest.raises(RefusedError, match=r"cannot undo the vacuum \w+: it removed files$"):
         handle.undo()
+
+
+def test_a_vacuum_makes_final_what_it_takes_the_way_back_from(made: EngineArray) -> None:
+    handle = Array(open_store(made.uri))
+    deleted = handle.delete("a == 1")
+    handle.consolidate()
+    tagged = handle.tag("kept")
+    planned = handle.vacuum(dry_run=True)
+    vacuumed = handle.vacuum()
+    assert planned.notes == vacuumed.notes
+    final = {one.command for one in list_operations(handle.store) if one.state == "final"}
+    assert final == {"delete", "consolidate", "vacuum"}
+    with pytest.raises(
+        RefusedError, match="a vacuum or an erase removed what it needs; to go back"
+    ) as error:
+        handle.undo(deleted.operation)
+    moment = int(str(error.value).rpartition(" ")[2])
+    assert f"__commits/__{moment + 1}_" in deleted.steps[0].path
+    handle.undo(tagged.operation)
+    with pytest.raises(RefusedError, match=r"it removed files$"):
+        handle.undo()
+    handle.restore(moment)
+    assert made.answer() == ((1, 1), (2, 2))
+
+
+def test_a_compact_that_vacuums_says_that_it_cannot_be_undone(
+    made: EngineArray, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made.write(20, {2: 2})
+    assert main(["compact", made.uri, "--quiet", "0s", "--vacuum"]) == 0
+    told = capsys.readouterr()
+    assert "chronotile undo" not in told.err
+    assert "this cannot be undone" in told.out
+    states = {one.command: one.state for one in list_operations(open_store(made.uri))}
+    assert states == {"compact": "final", "vacuum": "final"}
+
+
+def test_a_vacuum_of_a_group_makes_its_changes_final(tmp_path: Path) -> None:
+    uri = tmp_path / "group"
+    tiledb.Group.create(str(uri))
+    with tiledb.Group(str(uri), "w") as there:
+        for name in ("one", "two"):
+            array = EngineArray(uri / name).create()
+            array.write(10, {1: 1})
+            array.write(20, {2: 2})
+            there.add(name, name=name, relative=True)
+    group = ct.open(uri)
+    tagged = group.tag("kept", at=20)
+    group.compact(quiet="0s", vacuum=True)
+    states = {one.command: one.state for one in list_operations(group.store)}
+    assert states == {"tag": "done", "compact": "final", "vacuum": "final"}
+    can = f"the tag before it can still be undone: chronotile undo {uri} {tagged.operation}$"
+    with pytest.raises(RefusedError, match=can):
+        group.undo()
 
 
 def test_below_a_final_change_undo_names_the_one_that_it_can_take_back(made: EngineArray) -> None:
@@ -287,7 +339,7 @@ def test_below_a_final_change_undo_names_the_one_that_it_can_take_back(made: Eng
     handle.delete("a == 1")
     handle.vacuum()
     delete = next(one for one in list_operations(handle.store) if one.command == "delete")
-    with pytest.raises(RefusedError, match=f"the delete .* may still be undone: .*{delete.id}$"):
+    with pytest.raises(RefusedError, match=f"the delete .* can still be undone: .*{delete.id}$"):
         handle.undo()
     handle.undo(delete.id)
 

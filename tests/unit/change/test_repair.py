@@ -141,7 +141,7 @@ def test_a_copy_that_was_changed_is_not_put_back(tmp_path: pathlib.Path) -> None
     assert report.quarantine is not None
     (copy,) = (array.folder / "__chronotile" / "quarantine").rglob("*notes.wrt")
     copy.write_bytes(b"forged")
-    with pytest.raises(RefusedError, match="found other bytes"):
+    with pytest.raises(RefusedError, match=r"somebody has changed __commits/notes\.wrt"):
         undo(array.uri)
     assert not (array.commits_folder / "notes.wrt").exists()
 
