@@ -17,7 +17,7 @@ from rich.text import Text as RichText
 from rich.tree import Tree
 
 from chronotile.errors import printable
-from chronotile.show.terminal_fit import fit_line, fit_table, map_cells
+from chronotile.show.terminal_fit import fit_line, fit_table, has_command, map_cells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,12 +62,16 @@ def print_parts(parts: Iterable[RenderableType]) -> None:
 
 def _print(part: RenderableType, console: Console) -> None:
     """Print a part of a report to a terminal, whose width it keeps to."""
+    fitted: RenderableType | list[RichText] = part
     if isinstance(part, RichText):
-        console.print(_hung(fit_line(part, console.width)))
-        return
-    fitted = fit_table(part, console.width) if isinstance(part, Table) else part
+        fitted = fit_line(part, console.width)
+    elif isinstance(part, Table):
+        fitted = fit_table(part, console.width)
     for one in fitted if isinstance(fitted, list) else [fitted]:
-        console.print(_hung(one) if isinstance(one, RichText) else one)
+        if isinstance(one, RichText) and has_command(one.plain):
+            console.print(one, soft_wrap=True)  # the terminal wraps it: no line break is copied
+        else:
+            console.print(_hung(one) if isinstance(one, RichText) else one)
 
 
 def _shown(part: RenderableType, console: Console) -> RenderableType:

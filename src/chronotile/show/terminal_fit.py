@@ -2,7 +2,7 @@
 
 In: a line, or a table of texts, and the columns of a terminal. Out: the same, with long names
 shortened in the middle where they do not fit; a table that fits in no way as a few lines for each
-row. A pipe gets none of this.
+row. A command stays whole, on one line: somebody may paste it. A pipe gets none of this.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LONG_NAME = re.compile(r"(__\d+_\d+_[0-9a-f]{8})[0-9a-f]{24}")
 _NAME = re.compile(r"__\d+_\d+_|\.tdb\b")
+_COMMAND = re.compile(r"\bchronotile [a-z]")
 _GAP = 2
 """Columns between two columns of a table."""
 _NARROW = 14
@@ -29,24 +30,40 @@ _NARROW = 14
 
 
 def shortened(text: str) -> str:
-    """Shorten the names in a text in the middle.
+    """Shorten the names in a text in the middle, up to its first command.
 
     >>> shortened("in __1_2_00112233445566778899aabbccddeeff_22.wrt")
     'in __1_2_00112233…_22.wrt'
+    >>> shortened("chronotile undelete a __1_2_00112233445566778899aabbccddeeff_22")
+    'chronotile undelete a __1_2_00112233445566778899aabbccddeeff_22'
     """
-    return _LONG_NAME.sub(r"\1…", text)
+    return fit_line(RichText(text), 0).plain
+
+
+def has_command(text: str) -> bool:
+    """Return True if there is a command in a text."""
+    return _COMMAND.search(text) is not None
 
 
 def fit_line(line: RichText, width: int) -> RichText:
-    """Shorten the names in a line that is too long for a terminal."""
-    if len(line.plain) <= width or not _LONG_NAME.search(line.plain):
+    """Shorten the names in a line that is too long for a terminal, up to its first command."""
+    if len(line.plain) <= width:
         return line
+    command = _COMMAND.search(line.plain)
+    end = len(line.plain) if command is None else command.start()
     fresh = line.copy()
-    for found in reversed([*_LONG_NAME.finditer(line.plain)]):
+    for found in reversed([*_LONG_NAME.finditer(line.plain, 0, end)]):
         head, tail = fresh[: found.end(1)], fresh[found.end() :]
         fresh = RichText.assemble(head, "…", tail)
     fresh.style = line.style
     return fresh
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a line between words; one with a command stays whole, for the terminal to wrap."""
+    if has_command(text):
+        return [text]
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 class _Widths(NamedTuple):
@@ -110,11 +127,18 @@ def _short_cell(cell: RenderableType, column: Column) -> RenderableType:
 
 def _widths(column: Column) -> _Widths:
     texts = [_plain(column.header), *map(_plain, column.cells)]
-    # A name stays in one piece, and so does what is short; a very long word may break.
-    parts = ([text] if len(text) <= _NARROW else text.split() for text in texts)
+    # A name stays in one piece, and so does a command or what is short; a very long word may break.
+    parts = (
+        [text] if len(text) <= _NARROW or has_command(text) else text.split() for text in texts
+    )
     words = [word for part in parts for word in part]
+    whole = (_NAME.search(word) or has_command(word) for word in words)
     least = max(
-        (len(word) if _NAME.search(word) else min(len(word), _NARROW) for word in words), default=1
+        (
+            len(word) if is_whole else min(len(word), _NARROW)
+            for word, is_whole in zip(words, whole, strict=True)
+        ),
+        default=1,
     )
     return _Widths(max(map(len, texts)), least)
 
@@ -134,7 +158,4 @@ def _records(table: Table, width: int) -> Iterator[RichText]:
         lines = [", ".join(short)] if short else []
         lines += [text for text in others if text not in short]
         for line in lines:
-            wrapped = textwrap.wrap(
-                line, max(width - 2, 20), break_long_words=False, break_on_hyphens=False
-            )
-            yield from (RichText(f"  {part}") for part in wrapped)
+            yield from (RichText(f"  {part}") for part in wrapped(line, max(width - 2, 20)))
