@@ -12,7 +12,7 @@ import re
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as time_of_day
 from functools import lru_cache
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
@@ -41,9 +41,10 @@ _PART = re.compile(r"(\d+)(ms|[smhdw])")
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WORDED = re.compile(
     rf"(?:(?P<day>today|yesterday|{'|'.join(DAYS)})(?:\s+(?P<clock>\d{{1,2}}:[0-9:.]+))?"
-    r"|(?P<iso>\d{4}-?\d\d\S*(?:\s+\d\S*)?))(?:\s+(?P<zone>[A-Za-z][\w/+-]*))?",
+    r"|(?P<iso>\d{4}-?\d\d\S*(?:\s+\d\S*)?))(?:\s+(?P<zone>[A-Za-z][\w/+:-]*))?",
     re.IGNORECASE | re.ASCII,
 )
+_OFFSET = re.compile(r"(?:GMT|UTC)([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE | re.ASCII)
 _EXPECTED = (
     "give one such as 2024-05-01, '2024-05-01 14:00 Europe/Berlin', 'monday 14:00', "
     "yesterday, now, 2h for two hours ago, or ms since 1970"
@@ -83,15 +84,18 @@ def to_ms(
         where: Names the moment in an error.
         tags: Reads the moments of tags; called only if a text may be one.
         earliest: The first time at which there is anything. A number that lies in 1970 to 1973, far
-            before it, and after 2001 if it is taken for seconds, is refused.
+            before it, is refused if it is the seconds of a time after 2001, a date such as
+            20240514, or a year.
 
     Raises:
-        BadTimeError: It is none of these, before the epoch, not within 64 bits, or in seconds.
+        BadTimeError: It is none of these, before the epoch, not within 64 bits, or no ms.
 
     >>> to_ms(1714550400000), to_ms("2024-05-01T08:00:00Z"), to_ms(datetime(2024, 5, 1, 8))
     (1714550400000, 1714550400000, 1714550400000)
     >>> to_ms("2024-05-01 10:00 Europe/Berlin"), to_ms("release-1", tags=lambda: {"release-1": 7})
     (1714550400000, 7)
+    >>> to_ms("2024-05-01 10:00 GMT+2") == to_ms("2024-05-01T08:00Z"), to_ms("NOW") > 0
+    (True, True)
     >>> to_ms(1714550400, "--end", earliest=1714550400000)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     chronotile.errors.BadTimeError: --end: 1714550400 ms is 1970-01-20 ...
@@ -124,14 +128,26 @@ def duration_ms(text: str, where: str = "duration") -> int:
 
 def _of_number(number: int, where: str, earliest: int | None) -> int:
     is_early = earliest is not None and number < _EARLY_MS <= earliest
-    if is_early and number >= _LATE_S:
-        ms = number * 1000
+    if is_early and (meant := _meant(number)):
         problem = f"{number} ms is {time_text(number)}, before everything"
-        raise BadTimeError(where, f"{problem}; if you mean {time_text(ms)}, give {ms}")
+        raise BadTimeError(where, f"{problem}; if you mean {meant}")
     if not 0 <= number <= MAX_TIMESTAMP:
         problem = f"{str(number)[:40]} is not a time: milliseconds have 64 bits, and no sign"
         raise BadTimeError(where, problem)
     return number
+
+
+def _meant(number: int) -> str | None:
+    """Guess the date, the year or the seconds that somebody means by a small number of ms."""
+    if number >= _LATE_S:
+        return f"{time_text(number * 1000)}, give {number * 1000}"
+    if 1970 <= number <= 2100:
+        return f"the year, give {number}-01-01"
+    try:
+        day = datetime.strptime(str(number), "%Y%m%d")
+    except ValueError:
+        return None
+    return f"the date, give {day:%Y-%m-%d}" if 1970 <= day.year <= 2100 else None
 
 
 def _of_text(
@@ -157,6 +173,8 @@ def _of_text(
     known = tags() if tags is not None and text else {}
     if text in known:
         return known[text]
+    if text.lower() in ("now", "yesterday") and text != text.lower():
+        return _of_text(text.lower(), where, None, earliest)
     words = _WORDED.fullmatch(text)
     moment = None if words is None else _of_words(words, where)
     if moment is not None:
@@ -189,8 +207,12 @@ def _of_words(words: re.Match[str], where: str) -> datetime | None:
 def _zone(name: str, where: str) -> tzinfo:
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-    if name.upper() in ("UTC", "Z"):
+    if name.upper() in ("UTC", "GMT", "Z"):
         return UTC
+    if offset := _OFFSET.fullmatch(name):
+        ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        if ahead < timedelta(days=1):
+            return timezone(ahead if offset[1] == "+" else -ahead)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

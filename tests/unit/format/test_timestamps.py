@@ -97,6 +97,21 @@ def test_a_tag_comes_after_times_and_before_days() -> None:
         to_ms("relase-1", tags=lambda: tags)
 
 
+@pytest.mark.parametrize(
+    ("number", "meant"),
+    [
+        ("20240514", "the date, give 2024-05-14"),
+        (2030, "the year, give 2030-01-01"),
+        ("1714550400", "2024-05-01 08:00:00.000 UTC, give 1714550400000"),
+    ],
+)
+def test_a_number_that_is_no_ms_is_refused(number: Any, meant: str) -> None:
+    with pytest.raises(BadTimeError, match=f"before everything; if you mean {meant}"):
+        to_ms(number, earliest=1714550400000)
+    assert to_ms(number, earliest=10) == int(number), "times of a test"
+    assert to_ms("20249999", earliest=1714550400000) == 20249999
+
+
 WEDNESDAY = 1_731_508_200_000
 """2024-11-13 14:30 UTC."""
 
@@ -119,6 +134,11 @@ WEDNESDAY = 1_731_508_200_000
         ("2024-11-09 Asia/Tokyo", "2024-11-08T15:00:00.000Z"),
         ("2024-11-09T14:00+01:00 Asia/Tokyo", "2024-11-09T13:00:00.000Z"),
         ("20241109 14:00 utc", "2024-11-09T14:00:00.000Z"),
+        ("NOW", "2024-11-13T14:30:00.000Z"),
+        ("Yesterday", "2024-11-12T14:30:00.000Z"),
+        ("MONDAY 14:00", "2024-11-11T14:00:00.000Z"),
+        ("2024-11-09 14:00 GMT+1", "2024-11-09T13:00:00.000Z"),
+        ("2024-11-09 14:00 UTC-05:30", "2024-11-09T19:30:00.000Z"),
     ],
 )
 def test_days_and_zones(text: str, iso: str, monkeypatch: pytest.MonkeyPatch) -> None:
