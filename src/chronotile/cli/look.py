@@ -195,10 +195,13 @@ def _visible_text(view: View, facts: Facts | None) -> Iterator[RenderableType]:
         damaged = () if lacks_key(view.history) else [one for one in commits if one.is_damaged]
         names = {one.name for one in damaged}
         whole = [one for one in commits if one.name not in names] if names else commits
-        if len(whole):
-            yield ""
-            yield Text(f"{count_text(len(whole), kind)} {be}in force", "bold yellow")
-            yield from _commits(whole)
+        unseen = [one for one in whole if kind == "update" and one.offset]
+        whole = [one for one in whole if one not in unseen] if unseen else whole
+        for some, state in ((whole, f"{be}in force"), (unseen, "inside a .con, not in force")):
+            if len(some):
+                yield ""
+                yield Text(f"{count_text(len(some), kind)} {state}", "bold yellow")
+                yield from _commits(some)
         if damaged:
             yield ""
             yield Text(f"{count_text(len(damaged), kind)} cannot be read", "bold red")
@@ -319,7 +322,7 @@ def _explain_text(
     for advice in groups[:MOST]:
         yield from _advice_text(advice)
     if len(groups) > MOST:
-        yield f"  … and {len(groups) - MOST} more reasons: --json lists every object"
+        yield f"  … and {count_text(len(groups) - MOST, 'more reason')}: --json lists every object"
     yield from _taken_away(log, view, explained)
     yield from _late(view, explained)
     if len(view.fragments):
@@ -506,8 +509,8 @@ def _flags(row: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "dense", row["dense"]
     yield "a time for each cell", row["has_timestamps"]
     yield "delete marks", row["has_delete_metadata"]
-    yield f"{count_text(of_deletes, 'delete')} carried out", of_deletes > 0
-    yield f"{count_text(of_updates, 'update')} carried out", of_updates > 0
+    yield f"{count_text(of_deletes, 'delete')} applied", of_deletes > 0
+    yield f"{count_text(of_updates, 'update')} applied as a delete", of_updates > 0
 
 
 def short_name(name: str) -> str:

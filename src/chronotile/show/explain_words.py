@@ -13,18 +13,17 @@ from chronotile.check.commit_files import damage
 from chronotile.check.findings import CODES, KEEP_OR_DROP, TAKEN_OUT, left_out
 from chronotile.check.fragments import COMMIT_IT, lone_vacuums
 from chronotile.errors import shell_word
-from chronotile.format.names import try_parse
+from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import span_text, time_text
 from chronotile.show.operation_words import OperationWords, name_in
-from chronotile.visibility.rules import first_end, side
-from chronotile.visibility.view import whole_copy
+from chronotile.visibility.rules import first_end, is_seen, side
+from chronotile.visibility.view import View, whole_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from chronotile.history.read_history import History
     from chronotile.visibility.explanation import Explanation
-    from chronotile.visibility.view import View
 
 
 MANY = 4
@@ -60,8 +59,11 @@ def advise(
     known = operations or OperationWords()
     groups: Groups = defaultdict(list)
     lone, there = lone_vacuums(view.rules), view.history.listing.fragment_paths()
+    replaced = _hidden_anyway(view)
     for item in explained:
         where = _side(item, view)
+        if where and item.row in replaced:
+            where += f" {replaced[item.row]}"
         if item.kind == "fragment" and item.reason == "uncommitted" and item.name in lone:
             where = f"/{item.name}"
         elif item.reason == "uncommitted" and item.name in known.repaired:
@@ -101,6 +103,10 @@ def _state(kind: str, status: str, sided: str) -> str:
             return "cannot be read"
         case "schema", "superseded":
             return "replaced"
+        case "delete" | "update", "in-window":
+            return "in force"
+        case "update", "in-window/unseen":
+            return "not seen by TileDB"
     return f"{status}, {sided.partition('/')[0]}"
 
 
@@ -117,7 +123,24 @@ def _gathered(groups: Groups) -> Groups:
     return merged
 
 
+def _hidden_anyway(view: View) -> dict[int, str]:
+    """Map the rows of fragments that stay hidden in a wider window to the `.vac` that hides them.
+
+    The wider window has as much more as holds the fragment.
+    """
+    hidden: dict[int, str] = {}
+    uris = view.history.table.uris
+    for vacuum, listed in zip(view.history.vacuums, view.rules.vacuumed, strict=True):
+        for row in view.rules.fragment_rows[listed].tolist():
+            start, end = min(view.start, int(uris.t1[row])), max(view.end, int(uris.t2[row]))
+            if is_seen(vacuum.name, start, end, dense=view.history.dense):
+                hidden.setdefault(row, vacuum.path)
+    return hidden
+
+
 def _side(item: Explanation, view: View) -> str:
+    if item.reason == "in-window" and item.kind == "update" and item.because is not None:
+        return "/unseen"  # it is inside a .con
     if item.reason != "outside-window" or item.t1 is None or item.t2 is None:
         return ""
     return f"/{side(item.t1, item.t2, view.start, view.end)}"
@@ -136,6 +159,12 @@ def _words(
     be, it, its = ("are", "them", "their") if plural else ("is", "it", "its")
     array = shell_word(view.history.array)
     match reason:
+        case "in-window" if side:
+            why = f"inside a .con, where TileDB does not look for updates: {it} hides no row"
+            if plural:
+                why = why.replace(f"{it} hides", "they hide")
+            rows = f"chronotile apply {array}"
+            return why, f"to write the rows with the new values: {rows}"
         case "in-window" if kind in ("delete", "update") and not plural:
             removed = f"chronotile rows {array} --removed-by {items[0].name}"
             return "in force: committed, and inside the window", f"to see its rows: {removed}"
@@ -149,7 +178,8 @@ def _words(
         case "superseded" if kind == "schema":
             return "a later schema is in force", "nothing: older fragments may need this one"
         case "superseded":
-            return _superseded(because or "", it, its, view, by)
+            first = min((item.t2 for item in items if item.t2 is not None), default=0)
+            return _superseded(because or "", it, its, view, by, first)
         case "ignored":
             decider = "several .ign files take" if because == MANY_FILES else f"{because} takes"
             out = f"{decider} {its} {'commits' if plural else 'commit'} out of use"
@@ -161,7 +191,7 @@ def _words(
             why = f"{its} {gone}: {out}"
             if merged := _merged_from(items, view):
                 from_ = "was merged from fragments of that time"
-                return why, f"nothing: {merged}, which is visible, {from_}"
+                return why, f"nothing: {merged} {from_}"
             if side != "gone":
                 return why, f"nothing, if that was meant; to see more: chronotile check {array}"
             return why, "nothing, if that was meant; only a backup has the files"
@@ -203,16 +233,18 @@ def _words(
 
 
 def _merged_from(items: list[Explanation], view: View) -> str | None:
-    """Name the visible fragment that covers the times of some fragments and is a merged one."""
+    """Name a fragment that was merged from others of the times of some fragments."""
     times = [(one.t1, one.t2) for one in items if one.t1 is not None and one.t2 is not None]
-    for fragment in view.fragments:
+    for fragment in (*view.fragments, *View(view.rules, 0, MAX_TIMESTAMP).fragments):
         covers = all(fragment.t1 <= t1 and t2 <= fragment.t2 for t1, t2 in times)
         if covers and fragment.t1 < fragment.t2:
-            return fragment.name
+            return f"{fragment.name}{', which is visible,' if fragment in view.fragments else ''}"
     return None
 
 
-def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> tuple[str, str]:
+def _superseded(
+    because: str, it: str, its: str, view: View, by: str | None, first: int
+) -> tuple[str, str]:
     if because == MANY_FILES:
         why = f"several .vac files list {it}: other fragments replace {it}"
         return why, "nothing, if those are visible; --json names the file behind each"
@@ -240,6 +272,8 @@ def _superseded(because: str, it: str, its: str, view: View, by: str | None) -> 
     if not view.history.dense:
         return why, "nothing: every cell can still be read, at every time"
     moment = first_end(name, dense=True)
+    if first >= moment:
+        return why, "nothing is lost"
     end = f"{time_text(moment)} ({moment})"
     return why, f"nothing is lost; an --end before {end} sees {it} apart, until a vacuum"
 
@@ -259,13 +293,22 @@ def _stops_an_open(items: list[Explanation], view: View) -> bool:
 def _outside(kind: str, side: str, items: list[Explanation], view: View) -> tuple[str, str]:
     first = min(item.t1 for item in items if item.t1 is not None)
     last = max(item.t2 for item in items if item.t2 is not None)
-    verb = {"delete": "made", "update": "made", "fragment": "written"}.get(kind, "of a time")
+    verb = {"delete": "made", "update": "made", "fragment": "written"}.get(kind, "dated")
+    times, (side, _, hider) = span_text(first, last), side.partition(" ")
     if side == "after":
-        why = f"{verb} {time_text(first)} ({first}), after the window ends"
-        return why, f"open with --end {last} or later"
-    if side == "before":
-        why = f"{verb} {time_text(last)} ({last}), before the window starts"
-        return why, f"open with --start {first} or earlier"
-    whole = "it must lie inside the window as a whole"
-    why = f"{verb} {span_text(first, last)}, across an edge of the window: {whole}"
-    return why, f"open with --start {min(first, view.start)} --end {max(last, view.end)}"
+        why, window = f"{verb} {times}, after the window ends", f"--end {last}"
+    elif side == "before":
+        why, window = f"{verb} {times}, before the window starts", f"--start {first}"
+    else:
+        whole = "it must lie inside the window as a whole"
+        why = f"{verb} {times}, across an edge of the window: {whole}"
+        window = f"--start {min(first, view.start)} --end {max(last, view.end)}"
+    if kind == "vacuum":
+        return why, "nothing: it hides no fragment in this window"
+    if not hider:
+        return why, f"open with {window}"
+    its, were = ("their", "them") if len(items) > 1 else ("its", "it")
+    name = name_in(hider).removesuffix(".vac")
+    if any(view.history.table.name(row) == name for row in view.rules.fragment_rows.tolist()):
+        return why, f"open with {window}: {its} cells are in {name}, which replaces {were}"
+    return why, f"nothing: {hider} hides {were} in a wider window too"

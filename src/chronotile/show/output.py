@@ -267,5 +267,7 @@ def window_text(start: int, end: int) -> str:
     >>> window_text(0, 2**64 - 1)
     '[0, 18446744073709551615] (from the start to after the year 9999)'
     """
+    if start == end:
+        return f"[{start}, {end}] ({time_text(end)} alone)"
     first = "the start" if start == 0 else time_text(start)
     return f"[{start}, {end}] (from {first} to {time_text(end)})"
