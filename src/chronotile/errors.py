@@ -33,6 +33,9 @@ _UNSEEN = re.compile(
 )
 
 
+GIVE_KEY = "--key-file FILE (in Python key=…)"
+NEEDS_KEY = f"the array is encrypted, and no key was given; give {GIVE_KEY}"
+
 SECRET_NAME = "key|secret|token|password|sas|credential|account"
 """What is in the name of an option whose value is a secret, as a regular expression."""
 _USER = re.compile(r"(://)[^/@\s]+@")
@@ -161,6 +164,16 @@ def no_field(name: str, fields: Collection[str]) -> str:
     """
     some = ", ".join(map(printable, [*fields][:12]))
     return f"there is no field {name!r:.80}{did_you_mean(name, fields) or f'; there are {some}'}"
+
+
+def option(name: str, value: str = "") -> str:
+    """Name an option of a change, for a shell and for Python.
+
+    >>> option("any_time"), option("at", "TIME")
+    ('--any-time (in Python any_time=True)', '--at TIME (in Python at=…)')
+    """
+    shell = f"--{name.replace('_', '-')}{value and f' {value}'}"
+    return f"{shell} (in Python {name}={'…' if value else True})"
 
 
 def shell_word(text: str) -> str:
@@ -320,7 +333,7 @@ class KeyNeededError(ReadError):
 class WrongKeyError(ReadError):
     """An encrypted tile, and a key that does not open it."""
 
-    hint = "give the key that the array was made with: --key-file FILE"
+    hint = f"give the key that the array was made with: {GIVE_KEY}"
 
 
 def is_damage(error: BaseException) -> bool:

@@ -17,6 +17,7 @@ from chronotile.errors import (
     ReadError,
     WrongCallError,
     html_card,
+    option,
     shell_word,
 )
 from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
@@ -299,7 +300,7 @@ class Group(Handle[GroupReport]):
         return blame_group(self.dataset, row, member)
 
     def _array_stores(self, member: str | None) -> list[Store]:
-        nodes = (node for node in self.dataset.tree() if node.fits(member))
+        nodes = self.dataset.fitting(member)
         return [node.store for node in nodes if node.store and node.found == "array"]
 
     def _read_again(self) -> None:
@@ -320,8 +321,8 @@ class Group(Handle[GroupReport]):
 
         if of_group.get("named") and how.get("member") is None:
             paths = " or ".join(shell_word(node.path) for node in self.dataset.arrays()[:5])
-            problem = "expected a member, found a group; name the one whose rows are meant"
-            raise ChronotileError(self.uri, f"{problem}: --member {paths or 'PATH'}")
+            problem = "this is a group; name the member whose rows are meant"
+            raise WrongCallError(self.uri, f"{problem}: {option('member', paths or 'PATH')}")
         notes = tuple(one.note for one in self._settle(how, exclusive=exclusive))
         dataset, given = self.dataset, self._with_moments(options)
         if of_group.get("mended"):

@@ -285,7 +285,7 @@ class Handle(ABC, Generic[R]):
         order_by: Sequence[str] = (),
         member: str | None = None,
     ) -> pa.Table:
-        """Read the rows that an open at a window should see, with updates carried out.
+        """Read the rows that an open at a window should see, with updates applied.
 
         Deletes remove what the engine removes, rows with NULL among it (F7, F15): they are gone for
         every reader. Updates mean what SQL means: a comparison with NULL is no match. Of a group,

@@ -230,12 +230,12 @@ def test_the_log_tells_where_a_delete_is_applied(
     assert main(["log", array.uri, "--kind", "delete"]) == 0
     words = capsys.readouterr().out
     assert (
-        "deleted rows where `a < 3`; in force in 2 fragments, carried out in 1 of them by a merge"
+        "deleted rows where `a < 3`; in force in 2 fragments, applied in 1 of them by a merge"
         in words
     )
-    assert words.count("carried out in") == 1
+    assert words.count("applied in") == 1
     assert main(["log", array.uri, "--kind", "delete", "--no-size"]) == 0
-    assert "carried out in" not in capsys.readouterr().out
+    assert "applied in" not in capsys.readouterr().out
 
 
 def test_for_ever_rows_that_a_merge_took_stay_away(

@@ -102,7 +102,7 @@ def test_all_of_it_in_python(
     ct.open_dataset(group).undo(report)
     ct.open_dataset(group).remove_tag("v1")
     assert answers(arrays) == before
-    with pytest.raises(RefusedError, match="found 'v1'"):
+    with pytest.raises(RefusedError, match="the group has no tag 'v1'"):
         ct.open_dataset(group).remove_tag("v1")
     arrays[1].consolidate("fragments")
     arrays[1].vacuum("fragments")
@@ -222,7 +222,7 @@ def test_what_publish_refuses_changes_nothing(
     # Copies that take longer than there is time are not committed.
     monkeypatch.setattr(publish_members, "_PACES", {"quick": publish_members._Pace(0, 0, 0, 10)})
     said = run(capsys, "publish", stage, group, "--member", "inner/*", status=1)
-    assert "nothing is visible; say a later moment" in str(said)
+    assert "nothing is visible; give a later time" in str(said)
     assert answers(arrays) == before
     run(capsys, "publish", stage, group, "--own-times")
     assert answers(arrays) == [(*before[0], (60, 5)), (*before[1], (5, 5))]

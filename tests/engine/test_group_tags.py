@@ -90,7 +90,7 @@ def test_the_engine_reads_a_tag_of_a_group(
     add_tag(dataset.arrays[0].uri, "v1", at=30)
     assert ct.open_log(dataset.arrays[0].uri).view(end="v1").end == 30
     assert dataset.open().view("v1").end == 20
-    said = run(capsys, "tag", "remove", dataset.arrays[1].uri, "v1", status=1)
+    said = run(capsys, "tag", "remove", dataset.arrays[1].uri, "v1", status=2)
     assert "it is one of a group: name the group" in str(said)
 
 
@@ -202,7 +202,7 @@ def test_a_check_finds_what_can_no_longer_be_read(dataset: Dataset) -> None:
 
 
 def test_a_tag_moves_and_goes_with_its_marks(dataset: Dataset) -> None:
-    with pytest.raises(RefusedError, match="expected the name of a group's tag, found 'v1'"):
+    with pytest.raises(RefusedError, match="the group has no tag 'v1'"):
         untag_dataset(dataset.open(), "v1")
     tag_dataset(dataset.open(), "v1", at=20)
     assert tag_dataset(dataset.open(), "v1", at=20).has_steps is False

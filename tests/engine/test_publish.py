@@ -204,7 +204,9 @@ def test_a_merged_fragment_has_no_other_time(tmp_path: pathlib.Path) -> None:
     target, stage = staged(tmp_path)
     target.delete(55, "a == 5")
     stage.consolidate("fragments")
-    with pytest.raises(RefusedError, match=r"in 1 fragment; --allow-hidden leaves") as refused:
+    with pytest.raises(
+        RefusedError, match=r"in 1 fragment; to publish them hidden, add --allow-hidden"
+    ) as refused:
         ct.publish(stage.uri, target.uri)
     assert "--at" not in str(refused.value)
     ct.publish(stage.uri, target.uri, allow_hidden=True)

@@ -333,7 +333,7 @@ def test_a_copy_of_another_source_is_not_pruned(
     out = capsys.readouterr().out
     assert f"else: only in the target, and a copy of {tmp_path / 'else'}: it stays" in out
     assert "own: only in the target, and not put there by replicate: it stays" in out
-    assert "two: only in the target: --prune removes it" in out
+    assert "two: only in the target; to remove it, add --prune" in out
     ct.replicate(str(source), str(target), prune=True)
     assert {name: names_of(target / name) for name in others} == others
     assert not names_of(target / "two")

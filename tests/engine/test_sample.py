@@ -48,8 +48,8 @@ def test_the_history_is_worth_telling(made: sample.Sample) -> None:
 def test_applied_deletes_are_counted_in_reach_only(made: sample.Sample) -> None:
     words = ct.open_log(made.array).events(kinds=["delete"])["text"].to_pylist()
     assert [text.rpartition("; ")[2] for text in words] == [
-        "in force in 3 fragments, carried out in 1 of them by a merge",
-        "in force in 1 fragment, carried out in it by a merge",
+        "in force in 3 fragments, applied in 1 of them by a merge",
+        "in force in 1 fragment, applied in it by a merge",
     ]
 
 

@@ -298,7 +298,7 @@ def test_metadata_that_was_merged_can_stay_as_it_is(tmp_path: pathlib.Path) -> N
     array.write(now_ms(), {2: 2})
     array.consolidate("array_meta")
     array.vacuum("array_meta")
-    with pytest.raises(RefusedError, match="; --keep-metadata leaves metadata as it is"):
+    with pytest.raises(RefusedError, match="; to leave the metadata as it is, add --keep-metadata"):
         ct.restore(array.uri, moment)
     ct.restore(array.uri, moment, keep_metadata=True)
     assert array.answer(*NOW) == then
@@ -498,7 +498,9 @@ def test_a_moment_of_its_own(array: EngineArray) -> None:
     assert array.answer(*NOW) == array.answer(0, 20) != before
     with pytest.raises(RefusedError, match="expected a moment after every commit"):
         ct.restore(array.uri, 10, at=50)
-    with pytest.raises(RefusedError, match=r"no commit of the future, .*; --at names"):
+    with pytest.raises(
+        RefusedError, match=r"no commit of the future, .*; give a time after it: --at TIME"
+    ):
         ct.restore(array.uri, 10)
 
 

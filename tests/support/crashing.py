@@ -118,7 +118,7 @@ def _with_options(asked: dict[str, Any], store: Any) -> None:
             "expected a delete or update, found",
             "nothing to undo",
         ]
-        done += ["expected the name of a tag", "expected the name of a group's tag"]
+        done += ["there is no tag", "the group has no tag"]
         # A delete that was taken out for ever.
         done += ["fits no commit"] if verb == "undelete" else []
         if not any(words in error.problem for words in done):

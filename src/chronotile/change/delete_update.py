@@ -25,7 +25,7 @@ from chronotile.conditions.text import field_name, to_text
 from chronotile.conditions.tree import Condition, fields, flatten, leaves, negate
 from chronotile.conditions.truth import asks_for_null
 from chronotile.conditions.update_values import parse_assignments, update_values
-from chronotile.errors import KeyNeededError, shell_word
+from chronotile.errors import NEEDS_KEY, KeyNeededError, option, shell_word
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import new_name
@@ -64,7 +64,7 @@ def plan_delete(
     if removed and not allow_null_loss:
         problem = f"TileDB would also delete the {'; the '.join(removed)}; nothing was changed"
         ways = "to keep them, name the rows by a field without NULL; "
-        ways += "to delete them too, add --allow-null-loss"
+        ways += f"to delete them too, add {option('allow_null_loss')}"
         raise RefusedError(store.uri, f"{problem}; {ways}")
     older = target.older_rows("delete", stored, allowed=allow_older_loss)
     notes = [*older, *(f"also removes {rows}" for rows in removed)]
@@ -86,7 +86,8 @@ def plan_update(
     """Plan an update commit; see `Handle.update`."""
     effect = "TileDB treats an update as a delete: it hides the rows and sets no value"
     if not experimental:
-        hint = "to write the update, add --experimental; then, to write the rows with new values: "
+        hint = f"to write the update, add {option('experimental')}; "
+        hint += "then, to write the rows with new values: "
         hint += f"chronotile apply {shell_word(store.uri)}"
         raise RefusedError(store.uri, f"{effect}; nothing was changed; {hint}")
     target = _Target(store, key, at, any_time=any_time)
@@ -154,7 +155,7 @@ class _Target:
         else:
             return
         problem = f"{when} is {effect}"
-        raise OddTimeError(self.store.uri, f"{problem}; --any-time permits it")
+        raise OddTimeError(self.store.uri, f"{problem}; if you mean it, add {option('any_time')}")
 
     def checked(self, predicate: Condition) -> Condition:
         """Give the condition to store; refuse one that the engine cannot read under some schema."""
@@ -190,7 +191,7 @@ class _Target:
         cells = count_cells(store, self.history, lacking)
         if not allowed:
             words = lacking_words(lacking, cells, f"TileDB would also {verb}")
-            way = f"to {verb} them too, add --allow-older-loss"
+            way = f"to {verb} them too, add {option('allow_older_loss')}"
             raise RefusedError(store.uri, f"{words}; nothing was changed; {way}")
         return [lacking_words(lacking, cells)]
 
@@ -212,6 +213,6 @@ def _schema_at(history: History, moment: int) -> Schema:
     if item is None or item.schema is None:
         problem = "expected a schema that can be read, found none"
         if any(problem.kind == "encrypted" for problem in history.problems):
-            problem = "expected the key of this encrypted array, found none; add --key-file FILE"
+            problem = NEEDS_KEY
         raise KeyNeededError(history.array, problem)
     return item.schema

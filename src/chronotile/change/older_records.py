@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronotile.change.operations import check_record
 from chronotile.change.undo import ChangeRecord, plan_inverse, refuse_final, refuse_nothing
-from chronotile.check.findings import RefusedError
+from chronotile.check.findings import RefusedError, UnknownNameError
 from chronotile.errors import BadFileError, shell_word
 from chronotile.format.commit_files import commit_name, encode_lines
 from chronotile.format.documents import read_json
@@ -71,7 +71,7 @@ def read_report(store: Store, report: str) -> tuple[str, dict[str, Any]]:
             return above.uri_of(path), _read(above, path)
     problem = f"expected the id of an operation, found {report!r:.120}"
     hint = f"to list all: chronotile operations {shell_word(store.uri)}"
-    raise RefusedError(store.uri, f"{problem}; {hint}")
+    raise UnknownNameError(store.uri, f"{problem}; {hint}")
 
 
 def _of_report(

@@ -724,7 +724,7 @@ def _put(store: Store, path: str, document: dict[str, Any]) -> None:
         put_compared(store, path, json_text(document).encode())
     except StorageError as cause:
         problem = f"expected to write down first what is about to happen, found: {cause.problem}"
-        hint = "--no-record goes on without a way back"
+        hint = "to go on without a way back, add --no-record (in Python record=False)"
         raise StorageError(store.uri_of(path), f"{problem}; {hint}") from cause
 
 

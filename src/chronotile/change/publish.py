@@ -38,7 +38,7 @@ from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
-from chronotile.errors import ChangedError, ChronotileError, shell_word
+from chronotile.errors import ChangedError, ChronotileError, option, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
@@ -279,7 +279,7 @@ class Load:
             name = one.part.name if at is None else self._named(one.part.name, at + number)
             if name.text in self._committed or write_uri(name.text) in self.history.table.ignores:
                 problem = f"the fragment {name.text} is or was there already; nothing was changed"
-                way = "to publish its rows under another time, add --at TIME"
+                way = f"to publish its rows under another time, add {option('at', 'TIME')}"
                 raise RefusedError(self.store.uri, f"{problem}; {way}")
             copies.append(one._replace(name=name))
         self._refuse_hidden(copies)
@@ -384,7 +384,7 @@ class Load:
         ways = [f"{self.wish.command} {options}".rstrip() + " shows all of it"]
         if any(one.part.cells_timed for one in copies):
             ways = []  # they cannot get another time
-        ways.append("--allow-hidden leaves them out of sight")
+        ways.append(f"to publish them hidden, add {option('allow_hidden')}")
         raise RefusedError(self.store.uri, f"{problem}; {', or '.join(ways)}")
 
     def _hidden(self, copies: list[_Staged]) -> Iterator[tuple[Delete, list[_Staged]]]:

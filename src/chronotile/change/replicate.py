@@ -45,11 +45,13 @@ from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import RefusedError, finding, shown
 from chronotile.check.fragment_health import inspect
 from chronotile.errors import (
+    GIVE_KEY,
     ChangedError,
     ChronotileError,
     KeyNeededError,
     StorageError,
     WrongKeyError,
+    option,
     shell_word,
 )
 from chronotile.format import tiles
@@ -551,7 +553,7 @@ class _Round:
             tile = tiles.decode(data, where, key=self.key)
         except (KeyNeededError, WrongKeyError):
             note = f"{path} is encrypted: members that it names by whole URIs lead to the source"
-            self.notes.append(f"{note}; --key-file lets them lead to the copy")
+            self.notes.append(f"{note}; to let them lead to the copy, give {GIVE_KEY}")
             return data
         details = decode_details(tile.payload, where)
         entries = tuple(map(self._moved_entry, details.entries))
@@ -612,7 +614,7 @@ class _Round:
                 steps.append(self._hide(folder, name, self._line(folder, name)))  # noqa: PERF401
         for path in self.there.log_files.keys() - self.here.log_files.keys():
             if path.startswith((f"{SCHEMA}/", OLD_SCHEMA)) and self.here.log_files:
-                self._leave(path, "only in the target: --prune removes it")
+                self._leave(path, f"only in the target; to remove it, add {option('prune')}")
         return Stage(name="take out", seen="what the source shows, or more", steps=tuple(steps))
 
     def _hide(self, folder: str, name: str, line: str) -> Step:
@@ -693,8 +695,9 @@ class _Round:
                     data = made[path[-4:]]
                     yield self._exchange(path, data, reason, "only in the target")
                 else:
-                    words = "only in the target, and hides rows: --prune removes it"
-                    self._leave(path, f"{words}, or --key-file lets it match none")
+                    words = "only in the target, and hides rows; to let it match no row, give "
+                    words += f"{GIVE_KEY}; to remove it, add {option('prune')}"
+                    self._leave(path, words)
 
     def _prune(self) -> Iterator[Stage]:
         """Remove what the source no longer has: commits, then what hides, then what they name."""

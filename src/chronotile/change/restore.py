@@ -28,7 +28,7 @@ from chronotile.change.sound_array import array_version, sealing_key, sound_hist
 from chronotile.check.findings import RefusedError, count_text, shown
 from chronotile.check.tags import moment_in
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChronotileError, shell_word
+from chronotile.errors import ChronotileError, option, shell_word
 from chronotile.format import tiles
 from chronotile.format.array_metadata import MetadataItem, encode_items, removal_item
 from chronotile.format.kinds import LABELS, META, SCHEMA
@@ -108,7 +108,9 @@ class VisibleChange:
         self.at = None if at is None else moment_in(store, self.history, at)
         if self.at is None and self.latest > now_ms() + _SLACK_MS:
             problem = f"expected no commit of the future, found one of {self.latest}"
-            raise RefusedError(store.uri, f"{problem}; --at names a moment after it")
+            raise RefusedError(
+                store.uri, f"{problem}; give a time after it: {option('at', 'TIME')}"
+            )
         self.last = 0
         self.replay = Replay(first=0, last=0, hidden=(), again=())
         self.wanted: PastState = self.now
@@ -306,7 +308,10 @@ def _items(store: Store, history: History, end: int) -> dict[bytes, MetadataItem
 def _refuse_merged(history: History, moment: int) -> None:
     if (text := metadata_merged_over(history, moment)) is not None:
         problem = f"expected the metadata of {moment}, found it merged into {META}/{text}"
-        raise RefusedError(history.array, f"{problem}; --keep-metadata leaves metadata as it is")
+        raise RefusedError(
+            history.array,
+            f"{problem}; to leave the metadata as it is, add {option('keep_metadata')}",
+        )
 
 
 def latest_moment(rules: Rules) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.check_array import blocking
 from chronotile.check.findings import Finding, RefusedError, count_text
-from chronotile.errors import KeyNeededError
+from chronotile.errors import NEEDS_KEY, KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.commit_files import FIRST_WITH_COMMITS
 from chronotile.format.names import MAX_TIMESTAMP
@@ -93,6 +93,5 @@ def sealing_key(store: Store, history: History) -> bytes | None:
     try:
         tile = tiles.decode(store.read(latest.path), latest.path, key=history.key)
     except KeyNeededError as error:
-        problem = "expected the key of this encrypted array, found none; add --key-file FILE"
-        raise KeyNeededError(store.uri, problem) from error
+        raise KeyNeededError(store.uri, NEEDS_KEY) from error
     return history.key if tile.encrypted else None

@@ -14,9 +14,9 @@ from chronotile.change.merged_files import group_metadata
 from chronotile.change.past_state import Past
 from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import array_version, sealing_key
-from chronotile.check.findings import RefusedError
+from chronotile.check.findings import RefusedError, UnknownNameError
 from chronotile.check.tags import moment_in, tags_in, tags_of
-from chronotile.errors import shell_word
+from chronotile.errors import did_you_mean, option, shell_word
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
 from chronotile.format.kinds import META
@@ -59,10 +59,17 @@ def plan_untag(store: Store, key: bytes | None, *, name: str) -> Plan:
     if name not in tags.own and name not in tags.odd:
         tags.checked(store.uri)
         of_group = any(other == name for other, _ in tags.of_groups)
-        hint = f"; chronotile tag list {shell_word(store.uri)} lists all"
-        hint = "; it is one of a group: name the group" if of_group else hint
-        raise RefusedError(store.uri, f"expected the name of a tag, found {name!r:.120}{hint}")
+        problem = f"there is no tag {name!r:.120}"
+        if of_group:
+            raise UnknownNameError(store.uri, f"{problem}; it is one of a group: name the group")
+        raise UnknownNameError(store.uri, f"{problem}{similar_tag(store.uri, name, tags)}")
     return replace(plan_tag_file(store, history, name, None), command="untag")
+
+
+def similar_tag(uri: str, name: str, tags: Tags) -> str:
+    """Suggest a tag, as the end of a message: one that is like a name, or a list of all."""
+    listed = f"; to list all: chronotile tag list {shell_word(uri)}"
+    return did_you_mean(name, tags.own) or listed
 
 
 def plan_mark(
@@ -119,7 +126,7 @@ def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> Non
     """Refuse a name that stands for another moment already, unless it may move."""
     if known is not None and not move:
         problem = f"expected a new name, found that {name!r} is {known} ({time_text(known)})"
-        raise RefusedError(where, f"{problem}; to let it name another moment, add --move")
+        raise RefusedError(where, f"{problem}; to let it name another moment, add {option('move')}")
 
 
 def _metadata_of_group(store: Store, history: GroupHistory) -> list[Name]:

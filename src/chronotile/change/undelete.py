@@ -18,7 +18,7 @@ from chronotile.change.plan import Plan
 from chronotile.change.repair import Mender, harmless_tiles, mending_stages
 from chronotile.change.restore import VisibleChange, with_hint
 from chronotile.change.sound_array import sealing_key, sound_history
-from chronotile.check.findings import RefusedError
+from chronotile.check.findings import RefusedError, UnknownNameError
 from chronotile.check.fragment_health import inspect
 from chronotile.conditions.stored_conditions import is_everything, is_harmless
 from chronotile.errors import ChronotileError, shell_word
@@ -89,9 +89,11 @@ def standing_delete(store: Store, key: bytes | None, name: str) -> str | None:
     latest = schema_at(rules.history, MAX_TIMESTAMP)
     schema = latest.schema if latest is not None else None
     if not asked or (schema and is_harmless(asked[0].stored, schema)):
-        _refuse_carried_out(store, name)
+        _refuse_applied(store, name)
     if not asked:
-        raise RefusedError(store.uri, f"expected a delete or update in force, found {name!r:.120}")
+        raise UnknownNameError(
+            store.uri, f"expected a delete or update in force, found {name!r:.120}"
+        )
     later = [one for one in commits if one.t1 > asked[0].t2]
     wipes = [one.t2 for one in later if schema and is_everything(one.stored, schema)]
     if not wipes:
@@ -103,7 +105,7 @@ def standing_delete(store: Store, key: bytes | None, name: str) -> str | None:
     return standing[0] if standing else None
 
 
-def _refuse_carried_out(store: Store, name: str) -> None:
+def _refuse_applied(store: Store, name: str) -> None:
     """Refuse an update that an apply has taken out.
 
     Raises:
@@ -113,7 +115,7 @@ def _refuse_carried_out(store: Store, name: str) -> None:
         if one.command == "apply" and one.state == "done":
             steps = operations.read_operation(store, one).get("steps", ())
             if any(str(step["path"]).endswith(f"/{name}.upd") for step in steps):
-                problem = f"the update {name} was carried out: its rows have the new values"
+                problem = f"the update {name} was applied: its rows have the new values"
                 undo = f"chronotile undo {shell_word(store.uri)} {one.id}"
                 raise RefusedError(store.uri, f"{problem}; to take that back: {undo}")
 
@@ -135,7 +137,7 @@ def _mending(store: Store, name: str, key: bytes | None) -> Mending:
     rules = Rules(history)
     found = [pair for pair in tile_commits(rules, MAX_TIMESTAMP) if pair[0].name == name]
     if not found:
-        raise RefusedError(store.uri, f"expected a delete or update, found {name!r:.120}")
+        raise UnknownNameError(store.uri, f"expected a delete or update, found {name!r:.120}")
     commit, row = found[0]
     table = history.table
     rows = rules.fragment_rows[~rules.missing].tolist()

@@ -283,6 +283,12 @@ class WrongPlaceError(RefusedError):
     exit_code = 2
 
 
+class UnknownNameError(RefusedError):
+    """A name or id of something that is not there: a wrong call."""
+
+    exit_code = 2
+
+
 class OddTimeError(RefusedError):
     """A commit before all data, or in the future: allowed, but rarely meant."""
 

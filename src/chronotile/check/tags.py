@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.check.findings import Finding, finding
-from chronotile.errors import KeyNeededError, ReadError, shell_word
+from chronotile.errors import GIVE_KEY, KeyNeededError, ReadError, shell_word
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import Doubt, Tags, tags_among
@@ -51,7 +51,7 @@ def tags_in(store: Store, names: Sequence[Name], key: bytes | None, *, is_sealed
         if isinstance(file, ReadError):
             lacks_key = is_sealed and isinstance(file, KeyNeededError)
             repair = f"to move it to the quarantine: chronotile repair {shell_word(store.uri)}"
-            hint = "--key-file FILE gives the key" if lacks_key else repair
+            hint = f"give {GIVE_KEY}" if lacks_key else repair
             doubts.append(Doubt(file.where, file.problem, hint, lacks_key))
         else:
             files.append(file)

@@ -21,7 +21,7 @@ import click
 
 from chronotile.cli import sample
 from chronotile.cli.options import PlaceType, command, json_option, reporting, wrong_call
-from chronotile.errors import ChronotileError, printable, shell_word
+from chronotile.errors import ChronotileError, did_you_mean, printable, shell_word
 from chronotile.show.output import Answer, Text, emit, plain_table
 
 if TYPE_CHECKING:
@@ -231,5 +231,6 @@ def guide(topic: str | None) -> Answer | Guide:
     if topic is None:
         return _topics(guides)
     if topic not in guides:
-        raise wrong_call(f"there is no guide {topic!r}; there are {', '.join(guides)}")
+        hint = did_you_mean(topic, guides) or f"; there are {', '.join(guides)}"
+        raise wrong_call(f"there is no guide {topic!r}{hint}")
     return Guide(topic=topic, text=guides[topic])

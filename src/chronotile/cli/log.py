@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import textwrap
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -157,14 +156,13 @@ class Lines:
         return f"{state}, hides no row" if idle and state == "in force now" else state
 
     def _wrapped(self, text: str, style: str = "") -> Iterator[str]:
-        from chronotile.show.terminal_fit import shortened
+        from chronotile.show.terminal_fit import shortened, wrapped
 
         assert self.width is not None
         lines, room = [printable(text)], max(self.width - len(_INDENT), 40)
         if len(lines[0]) > room:
             # A name is shortened in the middle, so that no line breaks inside of it.
-            short = shortened(lines[0])
-            lines = textwrap.wrap(short, room, break_long_words=False, break_on_hyphens=False)
+            lines = wrapped(shortened(lines[0]), room)
         for line in lines:
             yield f"{_INDENT}{self._styled(line, style)}"
 
@@ -278,8 +276,12 @@ class LogReport:
         lines = self.layout(width=width, colour=colour)
         yield from map(lines.alarm, lines.reasons)
         yield from self.headline(lines)
+        is_empty = self.limit != 0 and not self.is_live and not self.oneline
         for event, commits in self._first(self.folded):
+            is_empty = False
             yield from self._laid_out(event, commits, lines)
+        if is_empty:
+            yield "no event"
         if self.following is not None:
             look: Callable[[], Iterable[Folded]] = self.following.look_folded
             for event, commits in coming(look, self.every):
@@ -346,14 +348,25 @@ def _headline(log: Log, story: Story, would_be: str) -> str:
     return printable(text)
 
 
-def _heads(log: Log, story: Story, lines: Lines, *, oneline: bool) -> Iterator[str]:
+def _heads(
+    log: Log, story: Story, lines: Lines, window: EventFilter, *, oneline: bool
+) -> Iterator[str]:
     """Give the lines above the history of an array."""
     from chronotile.show.explain_words import NO_KEY, lacks_key
 
     if not oneline:
         yield _headline(log, story, "would be " if lines.reasons else "")
+        yield from _window_words(window)
     if lacks_key(log.history):
         yield NO_KEY
+
+
+def _window_words(window: EventFilter) -> Iterator[str]:
+    """Say which time of the history is shown, if it is not all."""
+    words = f" from {time_text(window.since)}" if window.since else ""
+    words += f" up to {time_text(window.until)}" if window.until is not None else ""
+    if words:
+        yield f"only events{words}"
 
 
 def _lines_of(log: Log, story: Story, *, oneline: bool, **terminal: Any) -> Lines:
@@ -494,7 +507,7 @@ def log(
         events=partial(story.events, window),
         folded=partial(story.folded, window, undone=undone, unfold=layout["commits"]),
         layout=partial(_lines_of, opened, story, oneline=oneline),
-        headline=lambda lines: _heads(opened, story, lines, oneline=oneline),
+        headline=lambda lines: _heads(opened, story, lines, window, oneline=oneline),
         following=following,
         **layout,
     )
@@ -530,6 +543,7 @@ def _group_log(
         counted = count_text(len(history.folded()), "event")
         if not layout["oneline"]:
             yield printable(f"{place_text(place.uri)}: {arrays}, {counted}")
+            yield from _window_words(window)
 
     return LogReport(
         events=events,

@@ -40,7 +40,7 @@ COMMANDS = {
         "show": Lazy("files:show", "One file of any kind, decoded."),
         "visible": Lazy("look:visible", "What an open at a window sees."),
         "fragments": Lazy("look:fragments", "What each fragment holds: cells, bytes."),
-        "rows": Lazy("rows:rows", "The rows of a window, updates carried out."),
+        "rows": Lazy("rows:rows", "The rows of a window, updates applied."),
         "diff": Lazy("rows:diff", "What changed between two moments."),
         "blame": Lazy("rows:blame", "Every commit that touched a row."),
         "operations": Lazy("change:operations", "What chronotile did, with a way back."),
@@ -54,7 +54,7 @@ COMMANDS = {
     "Change": {
         "delete": Lazy("change:delete", "Delete rows: write a delete commit."),
         "update": Lazy("change:update", "Write an update: TileDB hides its rows until apply."),
-        "apply": Lazy("change:apply", "Carry out updates: write their rows."),
+        "apply": Lazy("change:apply", "Apply updates: write their rows."),
         "consolidate": Lazy("change:consolidate", "Put commits into one file."),
         "compact": Lazy("change:compact", "Merge small fragments into few."),
         "vacuum": Lazy("change:vacuum", "Remove replaced files, for good."),

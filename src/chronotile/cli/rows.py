@@ -32,7 +32,7 @@ from chronotile.cli.options import (
     wrong_call,
 )
 from chronotile.errors import shell_word
-from chronotile.format.timestamps import Ends, time_text
+from chronotile.format.timestamps import Ends, span_text, time_text
 from chronotile.show.output import (
     Answer,
     Text,
@@ -305,7 +305,7 @@ def rows(
     member: dict[str, Any],
     access: Access,
 ) -> RowsToPrint:
-    """Show the rows that an open of ARRAY at a window should see, with updates carried out.
+    """Show the rows that an open of ARRAY at a window should see, with updates applied.
 
     TileDB hides the rows of an update; here they have the values that the update sets. Of a
     group: the rows of every array in it. Needs TileDB: pip install 'chronotile[engine]'.
@@ -391,7 +391,7 @@ def diff(
     place = access.open(array, member)
     first, last = place.moment(t1, "T1"), place.moment(t2, "T2")
     table = place.diff(first, last, rows=rows, **member)
-    heading = f"{place_text(place.uri)}, what changed in {window_text(first, last)}"
+    heading = f"{place_text(place.uri)}, what changed from {span_text(first, last)}"
     counts = summarize(table, rows=rows)
     return RowsToPrint(
         table.schema,

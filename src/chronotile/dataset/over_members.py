@@ -22,7 +22,7 @@ from chronotile.change.plan import Plan, Report
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.open_dataset import refuse_groups
-from chronotile.errors import ChangedError, ChronotileError, ReadError
+from chronotile.errors import ChangedError, ChronotileError, ReadError, option
 from chronotile.format.documents import json_text
 from chronotile.format.timestamps import iso_time, now_ms
 from chronotile.storage.store import MissingObjectError
@@ -116,7 +116,7 @@ class GroupReport:
         """
         for one in self.failed:
             is_unread = one.status == ReadError.exit_code
-            hint = "; --member takes some of them only"
+            hint = f"; to change others only, add {option('member', 'PATTERN')}"
             raise refusal(self.group, one.path, str(one.error), hint, is_unread=is_unread)
 
     @property

@@ -29,7 +29,7 @@ from chronotile.change.replay import wait_until
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import dataset_at, refuse_pattern
 from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as, refusal
-from chronotile.errors import ChronotileError
+from chronotile.errors import ChronotileError, option
 from chronotile.format.commit_files import commit_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.storage.store import open_store
@@ -104,7 +104,8 @@ class Publication(NamedTuple):
             if now_ms() + need > moment:
                 took = count_text(now_ms() - begun, "millisecond")
                 problem = f"expected all copies before {moment}, found that they took {took}"
-                hint = "nothing is visible; say a later moment with --at, or publish with own times"
+                hint = "nothing is visible; give a later time, "
+                hint += f"{option('at', 'TIME')}, or {option('own_times')}"
                 raise RefusedError(self.dataset.uri, f"{problem}; {hint}")
         for run in runs:
             run.look()
@@ -222,7 +223,7 @@ def _planned(dataset: Dataset, node: Node, load: Load, moment: int | None) -> Pl
     try:
         return load.plan(moment)
     except ChronotileError as error:
-        own_times = "; --own-times lets fragments keep their times, member by member"
+        own_times = f"; to let fragments keep their times, add {option('own_times')}"
         hint = "" if moment is None else own_times
         raise refusal(dataset.uri, node.path, str(error), hint) from error
 

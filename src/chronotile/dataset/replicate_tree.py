@@ -23,7 +23,7 @@ from chronotile.change.replica_record import read_record, release
 from chronotile.change.replicate import plan_replicate
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.dataset.over_members import GroupReport, MemberOutcome
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, printable
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, option, printable
 from chronotile.format.kinds import GROUP, GROUP_MARKER, LABELS, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.storage.prefetch import ahead
 
@@ -234,7 +234,7 @@ class _Run:
         if record.source != here.uri:
             return f"only in the target, and a copy of {printable(record.source)}: it stays"
         is_asked = self.options.prune or self.options.check
-        return None if is_asked else "only in the target: --prune removes it"
+        return None if is_asked else f"only in the target; to remove it, add {option('prune')}"
 
     def _round(self, here: Store, there: Store, place: _Pair) -> Report:
         options = self.options

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.change.operations import list_operations
-from chronotile.change.tag import plan_mark, plan_tag_file, refuse_taken
-from chronotile.check.findings import RefusedError
+from chronotile.change.tag import plan_mark, plan_tag_file, refuse_taken, similar_tag
+from chronotile.check.findings import RefusedError, UnknownNameError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as, refusal
 from chronotile.errors import ChronotileError, ReadError
@@ -75,7 +75,8 @@ def plan_untag_group(dataset: Dataset, name: str, *, outside: bool = False) -> l
         planned += _marked(dataset, nodes, name, known, outside=outside, there=False)
     elif name not in tags.odd:
         tags.checked(dataset.uri)
-        raise RefusedError(dataset.uri, f"expected the name of a group's tag, found {name!r:.120}")
+        similar = similar_tag(dataset.uri, name, tags)
+        raise UnknownNameError(dataset.uri, f"the group has no tag {name!r:.120}{similar}")
     planned.append(_own(dataset, name, None))
     return planned
 

@@ -197,7 +197,7 @@ class Output:
             for one in wanted.fields:
                 if known.get(one.name, one.type) != one.type:
                     problem = f"expected column {one.name} of {one.type}, found {known[one.name]}"
-                    raise ChronotileError(uri, f"{problem}: give another folder with --out")
+                    raise ChronotileError(uri, f"{problem}; give another folder")
         return made
 
     def _options(self) -> dict[str, str]:
@@ -254,7 +254,7 @@ class Output:
             return
         if "runs" in folders:
             problem = "expected Delta tables, found runs of an earlier version"
-            raise ChronotileError(self.out, f"{problem}: give a new folder with --out")
+            raise ChronotileError(self.out, f"{problem}; give a new folder")
 
 
 class StoreSnapshot(NamedTuple):

@@ -163,7 +163,7 @@ def write_tables(
         there = set()
     for path in sorted(there.intersection(paths.values())):
         problem = "expected no table there, found one: in a bucket nothing is overwritten"
-        raise ObjectExistsError(store.uri_of(path), f"{problem}; give another --out")
+        raise ObjectExistsError(store.uri_of(path), f"{problem}; give another folder")
     for name, table in tables.items():
         sink = io.BytesIO()
         pq.write_table(table, sink)

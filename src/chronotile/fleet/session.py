@@ -279,10 +279,10 @@ def session(
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        ignored = ["--master or --remote"] if master is not None else []
-        ignored += [f"--conf {name}" for name in settings or {}]
+        ignored = ["master"] if master is not None else []
+        ignored += [f"setting {name}" for name in settings or {}]
         if ignored:
-            problem = f"expected no {ignored[0]}, found it with a session that is running already"
+            problem = f"a Spark session is running already: {ignored[0]} cannot be changed"
             raise ChronotileError("Spark", problem)
         yield active
         return

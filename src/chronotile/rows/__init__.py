@@ -1,4 +1,4 @@
-"""Rows: those that an open should see, those that changed, and updates that are carried out.
+"""Rows: those that an open should see, those that changed, and updates that are applied.
 
 In: a log. Out: rows as Arrow batches, the commits that wrote, changed or removed them, and plans to
 write rows again. Only this room asks the engine; `engine` alone loads it, and only when rows are

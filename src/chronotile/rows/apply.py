@@ -1,4 +1,4 @@
-"""Updates, carried out: their rows are written, for every program that reads the array.
+"""Updates, applied: their rows are written, for every program that reads the array.
 
 In: an array. Out: the plan of the array with a fragment for each moment of updates, and the updates
 themselves in the quarantine. The rows that an open should see stay the same; the engine shows them
@@ -105,7 +105,7 @@ class UpdatedRows:
 def updated_rows(log: Log, updates: Sequence[RowChange], *, applied: bool) -> UpdatedRows:
     """Find the rows that the updates of one moment write.
 
-    Earlier updates count as carried out, even if they are not yet.
+    Earlier updates count as applied, even if they are not yet.
 
     `applied` says whether a fragment has applied one of them.
     """

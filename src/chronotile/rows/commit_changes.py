@@ -4,7 +4,7 @@ In: a log; the name of a delete or an update, or an event. Out: the rows as they
 it; or tables of changes, as a diff has them. Later changes of the same rows do not matter.
 
 An event is a write, a delete or an update; a merged fragment is none, as it only repeats. An update
-that has been carried out, and the fragment and delete that stand for it, have one name: they are
+that has been applied, and the fragment and delete that stand for it, have one name: they are
 one event. A write is compared with the rows that an open right before it sees, so a commit that is
 dated in the past counts as of its own time, whatever came later.
 """
@@ -89,7 +89,7 @@ def removed_of(log: Log, name: str, values: Sequence[str] = ()) -> RemovedRows:
     """
     wanted = name.rpartition("/")[2].removesuffix(".del").removesuffix(".upd")
     every = log.view(0, last_time(log))
-    # An update that was carried out may share its name with the delete of its old rows.
+    # An update that was applied may share its name with the delete of its old rows.
     commits = [*every.updates] if name.endswith(".upd") else [*every.deletes, *every.updates]
     short = [one for one in commits if wanted and (uuid_of(one.name) or "").startswith(wanted)]
     fitting = [one for one in commits if one.name == wanted] or short

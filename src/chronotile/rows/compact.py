@@ -59,7 +59,7 @@ from chronotile.check.engine_open_cost import FooterCounts, consolidated_fragmen
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import tags_of
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChangedError, ChronotileError, WrongCallError, shell_word
+from chronotile.errors import ChangedError, ChronotileError, WrongCallError, option, shell_word
 from chronotile.format.cell_values import from_json
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
@@ -502,7 +502,9 @@ class _Run:
         free = shutil.disk_usage(where).free
         if free < needed:
             problem = f"expected {needed:,} bytes of room, found {free:,}"
-            raise NoSpaceError(where, f"{problem}; --scratch DIR takes another disk")
+            raise NoSpaceError(
+                where, f"{problem}; to take another disk, add {option('scratch', 'DIR')}"
+            )
 
     def tell(self, batch: Batch) -> None:
         """Tell how far it is, after a batch."""

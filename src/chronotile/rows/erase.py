@@ -51,7 +51,7 @@ from chronotile.check.fragment_health import inspect
 from chronotile.check.vacuumable_fragments import Removal, Superseded, removable
 from chronotile.conditions import codec
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Op, flatten, negate
-from chronotile.errors import ChangedError, ChronotileError, PredicateError, shell_word
+from chronotile.errors import ChangedError, ChronotileError, PredicateError, option, shell_word
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
@@ -443,7 +443,7 @@ class _Erasure:
         if found and not self.earlier_values:
             shown = "; ".join(dict.fromkeys(rows[:5]))
             problem = f"expected no earlier values, found {total:,} that would show again: {shown}"
-            hint = "--earlier-values erases them too"
+            hint = f"to erase them too, add {option('earlier_values')}"
             raise RefusedError(self.store.uri, f"{problem}; {hint}")
         if total > _MOST_PLACES:
             problem = f"expected at most {_MOST_PLACES:,} earlier values, found {total:,}"
@@ -481,7 +481,7 @@ class _Erasure:
             newest = self.store.newest_ms(one.path)
             is_young = newest is None or newest > self.oldest
             if one.path in copies or is_young:
-                why = "a write may be under way; --orphan-age 0 takes it out"
+                why = f"a write may be under way; to erase it too, add {option('orphan_age', '0')}"
                 self.notes.append(f"{one.path} has no commit and stays, with its matches: {why}")
                 continue
             if one.left:
@@ -529,7 +529,7 @@ class _Erasure:
                 found[uri] = (tile, _BLANKED)
                 continue
             if isinstance(commit, Update):
-                problem = f"found {commit.name}, which names a value and is not carried out"
+                problem = f"found {commit.name}, which names a value and is not applied"
                 hint = f"to carry it out first: chronotile apply {shell_word(self.store.uri)}"
                 raise RefusedError(self.store.uri, f"expected no such update, {problem}; {hint}")
             schema = commit.schema

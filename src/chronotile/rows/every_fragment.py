@@ -20,7 +20,7 @@ import pyarrow as pa
 from chronotile.conditions.predicate_parser import parse_predicate
 from chronotile.conditions.tree import Compare, Condition, fields, flatten, negate
 from chronotile.conditions.truth import Column, Sense, column_truth, rows_asked_for, rows_kept
-from chronotile.errors import ChronotileError, PredicateError, ReadError
+from chronotile.errors import NEEDS_KEY, ChronotileError, PredicateError, ReadError
 from chronotile.format import tiles
 from chronotile.format.fragment_footer import METADATA, FooterLayout, without_delete_metadata
 from chronotile.format.fragment_metadata import decode_metadata, frame_metadata
@@ -211,8 +211,7 @@ class Matcher:
                 return item, parse_predicate(self._where, item.schema)
             except PredicateError as error:
                 first = first or error
-        problem = "expected the key of this encrypted array, found none; add --key-file FILE"
-        raise first or ReadError(self.log.array, problem)
+        raise first or ReadError(self.log.array, NEEDS_KEY)
 
     @property
     def schema(self) -> Schema:

@@ -293,7 +293,7 @@ def in_order(table: pa.Table, order_by: Sequence[str]) -> pa.Table:
         if way.lower() not in ("asc", "desc") or not name:
             name, way = text.strip(), "asc"
         if name not in table.column_names:
-            raise PredicateError(name, no_field(name, table.column_names))
+            raise PredicateError("order_by", no_field(name, table.column_names))
         keys.append((name, "descending" if way.lower() == "desc" else "ascending"))
     plain = pa.table(
         {

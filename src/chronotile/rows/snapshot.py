@@ -21,7 +21,7 @@ import numpy as np
 
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.tree import Condition, UpdateValue, fields, flatten, negate
-from chronotile.errors import KeyNeededError
+from chronotile.errors import NEEDS_KEY, KeyNeededError
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
@@ -107,8 +107,7 @@ def schema_in_force(log: Log, moment: int) -> SchemaFile:
     """
     item = schema_at(log.history, moment)
     if item is None or item.schema is None:
-        problem = "expected the key of this encrypted array, found none; add --key-file FILE"
-        raise KeyNeededError(log.array, problem)
+        raise KeyNeededError(log.array, NEEDS_KEY)
     return item
 
 

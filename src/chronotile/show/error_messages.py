@@ -210,6 +210,9 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
             name = error.param.opts[-1] if error.param else "a parameter"
             name = name if name.startswith("-") else name.upper()
             words = re.sub(r"is not a valid integer( range)?\.$", "is no number", error.message)
+            if isinstance(kind := getattr(error.param, "type", None), click.Choice):
+                given = re.match(r"'(.*?)' is not one of ", words)
+                words = words.rstrip(".") + (did_you_mean(given[1], kind.choices) if given else "")
             return Complaint(f"{where}: {name}", words, hint, status)
     if isinstance(error.ctx.command, click.Group) and error.message.startswith(
         ("No such", "Usage")
@@ -217,7 +220,8 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
         word = re.match(r"No such command (.*)\.", error.message)
         words = ", ".join(error.ctx.command.list_commands(error.ctx))
         problem = f"{word[1]} is not one of {words}" if word else f"one of {words} is missing"
-        problem += ", which come first" if word and where else ""
+        near = did_you_mean(word[1].strip("'"), words.split(", ")) if word else ""
+        problem += near or (", which come first" if word and where else "")
         return Complaint(where, f"{problem}{example}", hint, status)
     return Complaint(where, error.message, hint, status)
 

@@ -350,7 +350,7 @@ class Story:
             return ""
         reach = sum(fragment.t1 <= commit.t2 for fragment in self.view.fragments)
         of_them = "it" if reach == 1 else "all of them" if count == reach else f"{count} of them"
-        return f"; in force in {count_text(reach, 'fragment')}, carried out in {of_them} by a merge"
+        return f"; in force in {count_text(reach, 'fragment')}, applied in {of_them} by a merge"
 
     def _ignore_words(self, source: str) -> str:
         """Count the writes that an `.ign` takes out; a delete stays in force (F5)."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronotile.conditions import codec
 from chronotile.conditions.stored_conditions import StoredDelete, StoredUpdate
-from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError
+from chronotile.errors import ArrayNotFoundError, BadFileError, ChronotileError, option
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     ConRecord,
@@ -280,7 +280,7 @@ def recognise(data: bytes, where: str, *, key: bytes | None = None) -> Kind:
         return kinds[0]
     problem = "it is no commit file, schema or metadata of TileDB"
     if kinds:
-        problem = f"it may be {' or '.join(kinds)}; give its --kind"
+        problem = f"it may be {' or '.join(kinds)}; give {option('kind', 'KIND')}"
     raise BadFileError(where, problem)
 
 

@@ -168,8 +168,8 @@ def test_maintenance_goes_member_by_member(capsys: pytest.CaptureFixture[str], g
     assert status == 1
     assert "inner/dense: nothing is there" in out
     status, _, err = run(capsys, "delete", group, "--where", "a < 3")
-    assert status == 1
-    assert "name the one whose rows are meant: --member " in err
+    assert status == 2
+    assert "name the member whose rows are meant: --member " in err
 
 
 def test_a_finding_on_a_group_in_another_comes_once(

@@ -195,7 +195,7 @@ def test_repair_and_back(array: EngineArray, capsys: pytest.CaptureFixture[str])
     assert len(array.answer()) == 3
     assert main(["undo", array.uri, document["operation"]]) == 0
     assert bad.exists()
-    assert run(capsys, "repair", array.uri, "--restore", "/nowhere/manifest.json")[0] == 1
+    assert run(capsys, "repair", array.uri, "--restore", "/nowhere/manifest.json")[0] == 2
 
 
 def test_what_cannot_be_mended_is_told(

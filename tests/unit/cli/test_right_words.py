@@ -209,6 +209,74 @@ def test_a_fragment_that_several_files_ignore_counts_once(tmp_path: Path) -> Non
     assert log.lifelines()["name"].to_pylist().count(item.name) == 1
 
 
+def test_a_command_in_a_hint_stays_whole_on_a_narrow_terminal(array: Path) -> None:
+    name = ct.open_log(array).view().deletes[0].name
+    for command, hint in (
+        ("explain", f"to see these rows: chronotile rows {array} --removed-by {name}"),
+        ("check", f"to bring them back: chronotile undelete {array} {name}"),
+        ("usage", f"freed by: chronotile vacuum {array}"),
+    ):
+        _, text = on_terminal([command, str(array)], columns=60, NO_COLOR="1")
+        assert f"{hint}\n" in text.replace("\r", ""), command
+
+
+def test_explain_says_how_to_see_what_a_window_leaves_out(
+    array: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The window that it names shows the cells, if only in the fragment that was merged."""
+    log = ct.open_log(array)
+    _, text, _ = run(capsys, "explain", array, "--end", "2024-05-09")
+    assert "written 2024-05-10 09:00:00.000 UTC to 2024-05-13 09:00:00.000 UTC (" in text
+    (found,) = re.finditer(r"open with --end (\d+): their cells are in (\S+), which", text)
+    assert found[2] in {fragment.name for fragment in log.view(end=int(found[1])).fragments}
+    assert "nothing to do: it hides no fragment in this window" in text
+    later = log.view().fragments[-1]
+    _, text, _ = run(capsys, "explain", array, later.name, "--end", later.t2 - 1)
+    assert f"to do: open with --end {later.t2}\n" in text
+    _, text, _ = run(capsys, "explain", array, "--start", later.t2, "--end", later.t2)
+    assert f"[{later.t2}, {later.t2}] (2024-05-16 09:00:00.000 UTC alone)" in text
+
+
+def test_an_update_inside_a_con_is_not_in_force(capsys: pytest.CaptureFixture[str]) -> None:
+    array = CASES["bad-update-in-con"].array
+    (update,) = ct.open_log(array).view().updates
+    _, text, _ = run(capsys, "explain", array, update.name)
+    assert f"update {update.name}  not seen by TileDB" in text
+    assert "it hides no row" in text
+    _, text, _ = run(capsys, "visible", array)
+    assert "1 update inside a .con, not in force" in text
+
+
+def test_a_log_says_what_it_leaves_out(array: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = run(capsys, "log", array, "--kind", "delete", "--start", "2025-01-01")
+    assert text.splitlines()[1:] == [
+        "only events from 2025-01-01 00:00:00.000 UTC",
+        "no event",
+    ]
+    _, text, _ = run(capsys, "log", array, "--end", "2024-05-02")
+    assert text.splitlines()[1] == "only events up to 2024-05-02 00:00:00.000 UTC"
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("tag remove ARRAY before-clean", "before-clean-up"),
+        ("guide time-machin", "time-machine"),
+        ("log ARRAY --kind delet", "delete"),
+        ("tag ad ARRAY x", "add"),
+        ("rows GROUP --member reading", "readings"),
+        ("delete GROUP --member reading --where celsius>1 --dry-run", "readings"),
+    ],
+)
+def test_a_wrong_name_is_a_wrong_call_with_the_right_one(
+    words: str, near: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = sample.unpack(tmp_path)
+    places = {"ARRAY": made.array, "GROUP": made.dataset}
+    status, _, err = run(capsys, *(places.get(word, word) for word in words.split()))
+    assert (status, f"; did you mean {near}?" in err) == (2, True), err
+
+
 def test_a_moment_is_the_end_of_a_window(capsys: pytest.CaptureFixture[str]) -> None:
     array = CASES["sparse-loose"].array
     _, text, _ = run(capsys, "visible", array, "--as-of", "15", "--json")

@@ -77,7 +77,7 @@ def test_a_difference_between_a_tag_and_now(
     rows: tuple[str, ...], array: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = said(capsys, "diff", array, TAG, "now", *rows)
-    assert "what changed in [1715601600000, " in text.splitlines()[0]
+    assert "what changed from 2024-05-13 12:00:00.000 UTC to " in text.splitlines()[0]
     document = json.loads(said(capsys, "diff", array, TAG, "2024-05-20", *rows, "--json"))
     changes = {row["change"] for row in document["rows"]}
     assert changes <= ({"insert", "delete", "update_before", "update_after"} if rows else

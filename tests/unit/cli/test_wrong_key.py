@@ -97,7 +97,10 @@ def test_check_names_the_key_as_the_fault(
     (item,) = json.loads(capsys.readouterr().out)
     assert (item["code"], item["severity"]) == ("tile-encrypted", "error")
     assert "expected the key that it was encrypted with, found another" in item["message"]
-    assert item["hint"] == "give the key that the array was made with: --key-file FILE"
+    assert (
+        item["hint"]
+        == "give the key that the array was made with: --key-file FILE (in Python key=…)"
+    )
     assert main(["check", sealed.array.uri]) == 0, "without a key, what is open is checked"
     assert "--key-file" in capsys.readouterr().out
 

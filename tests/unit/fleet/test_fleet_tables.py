@@ -251,7 +251,7 @@ def test_tables_in_a_bucket(
     assert main(call) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "expected no table there, found one" in line
-    assert "give another --out" in line
+    assert "give another folder" in line
     assert store.list_dir("findings").files == ()
     assert main(["tables", str(made.array.parent), "--out", f"{bucket}/more", *storage]) == 0
     html = tmp_path / "report.html"

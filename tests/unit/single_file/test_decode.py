@@ -59,7 +59,7 @@ def test_content_tells_the_kind_wherever_it_can() -> None:
             assert recognise(data, "x", key=key) == "wrt"
             continue
         if kind in ("con", "ign") and b".del\n" not in data and b".upd\n" not in data:
-            with pytest.raises(BadFileError, match="con or ign; give its --kind"):
+            with pytest.raises(BadFileError, match="con or ign; give --kind KIND"):
                 recognise(data, "x", key=key)
             assert parse(data, kind).kind == kind
         else:
@@ -100,7 +100,7 @@ def test_what_each_kind_holds() -> None:
         (b"x", "wrt", "expected no content, found 1 bytes"),
         (b"x", None, "it is no commit file, schema or metadata"),
         (b"\n", None, "it is no commit file, schema or metadata"),
-        (f"__commits/__1_1_{UUID}_22.wrt\n".encode(), None, "con or ign; give its --kind"),
+        (f"__commits/__1_1_{UUID}_22.wrt\n".encode(), None, "con or ign; give --kind KIND"),
         (b"x", "nonsense", "expected a kind of wrt, ok, del"),
         (tiles.encode(b"\xff\xff", version=22), None, "it is no commit file"),
         (tiles.encode(b"\xff\xff", version=22), "del", "bytes: at byte 0"),
