@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from chronotile.change import operations
+from chronotile.change.operations import QUARANTINE
 from chronotile.change.plan import FOLDERS, Report, lasting
 from chronotile.check.findings import count_text
 from chronotile.errors import ChangedError, ChronotileError, StorageError
@@ -134,14 +135,27 @@ class Execution:
             planned = replace(plan.report(), steps=plan.steps, facts={})
             self._begun = operations.begin(store, planned, who, exclusive=exclusive, known=known)
         operation = operation or self._begun
-        # Without a record there is no way back, but what goes out is kept all the same.
+        # Without a record there is no way back, but what goes out is kept where that can be done.
         self.quarantine = operations.new_quarantine() if operation is None else operation.quarantine
+        self._keeps = operation is not None or self._can_keep(plan)
         self._quarantined = 0
         """Files in the quarantine so far."""
         self._numbers = numbers or {}
         self._touched = False
         """Whether a step has begun."""
         self.plan_again(plan)
+
+    def _can_keep(self, plan: Plan) -> bool:
+        """Tell whether the quarantine can be written, if the plan needs it."""
+        if not any(step.op in ("move", "replace") for step in plan.steps):
+            return True
+        path = f"{self.quarantine}/trial"
+        try:
+            self.store.put_if_absent(path, b"")
+        except ChronotileError:
+            return False
+        self.store.remove([path])
+        return True
 
     def plan_again(self, plan: Plan) -> None:
         """Begin at the first stage of a plan."""
@@ -160,11 +174,14 @@ class Execution:
         planned, steps = self.plan.report(), lasting(self.done)
         if not steps:  # all of it was left alone, or taken back
             planned = replace(planned, rows={}, engine_open_requests=None)
+        notes = self.notes
+        if not self._keeps:
+            notes = [*notes, f"{QUARANTINE} cannot be written: no copy of what went out is kept"]
         return replace(
             planned,
             dry_run=False,
             steps=steps,
-            notes=tuple(self.notes),
+            notes=tuple(notes),
             findings=tuple(self.findings),
             added=tuple(self.added),
             checksums=self.checksums,
@@ -206,7 +223,6 @@ class Execution:
 
     def end(self) -> Report:
         """Write down what was done, and report it."""
-        report = self.report()
         if self.plan.undoes is not None:
             # Before the undo has ended: if it is broken off here, `settle` does this once more.
             try:
@@ -214,7 +230,9 @@ class Execution:
             except ChronotileError:
                 if self._begun is not None:
                     operations.give_up(self._begun)
-                raise
+                    raise
+                self.notes.append(f"the record of {self.plan.undoes} stays: it cannot be written")
+        report = self.report()
         if self._begun is not None and self.who is not None:
             # What was taken back again is no change, and an undo passes it over.
             state = report.state if report.steps else "failed"
@@ -309,33 +327,34 @@ class Execution:
 
     def _replace(self, step: Step) -> None:
         """Exchange the content of a file in one step; the quarantine keeps the old, if asked."""
-        if step.keep:
+        if step.keep and self._keeps:
             with suppress(ObjectExistsError):
                 put_compared(self.store, self._next_quarantined(step), step.old)
         self.store.exchange(step.path, step.old, step.data)
 
     def _move(self, step: Step) -> None:
         """Move a file into the quarantine: it leaves the array after its copy was compared."""
-        kept = self._next_quarantined(step)
         if step.source is not None:
-            self._move_folder(step, kept)
+            self._move_folder(step)
             return
-        with suppress(ObjectExistsError):
-            put_compared(self.store, kept, step.data)
+        if self._keeps:
+            with suppress(ObjectExistsError):
+                put_compared(self.store, self._next_quarantined(step), step.data)
         if self.store.read(step.path) != step.data:
             problem = "expected the bytes that were read before, found others"
             raise ChangedError(self.store.uri_of(step.path), problem)
         self.store.remove([step.path])
 
-    def _move_folder(self, step: Step, kept: str) -> None:
+    def _move_folder(self, step: Step) -> None:
         """Move a folder into the quarantine, file by file."""
         assert step.source is not None
-        start = len(step.path) + 1
-        names = {path: f"{kept}/{path[start:]}" for path in step.source.names}
-        _transfer(self.store, self.store, names)
-        sizes = {names[path]: size for path, size in step.source.sizes.items()}
-        # A run that was broken off may have moved some of the files already.
-        _compare(self.store, kept, sizes, more=True)
+        if self._keeps:
+            kept, start = self._next_quarantined(step), len(step.path) + 1
+            names = {path: f"{kept}/{path[start:]}" for path in step.source.names}
+            _transfer(self.store, self.store, names)
+            sizes = {names[path]: size for path, size in step.source.sizes.items()}
+            # A run that was broken off may have moved some of the files already.
+            _compare(self.store, kept, sizes, more=True)
         self.store.remove_folder(step.path)
 
 

@@ -458,7 +458,12 @@ class GroupRecord:
         """Write down how it ended."""
         if report.undoes is not None and not report.failed:
             # Before the undo has ended: if it is broken off here, this is done once more.
-            mark_undone(self.store, report.undoes)
+            try:
+                mark_undone(self.store, report.undoes)
+            except ChronotileError as error:  # without a record, nobody can write there
+                if self._operation is not None:
+                    self.abandon(f"it failed: {error}")
+                    raise
         if self._operation is not None and self._who is not None:
             is_final = report.has_steps and not report.can_be_undone
             state: operations.State = "final" if is_final else "done"

@@ -26,6 +26,7 @@ The name of the merged fragment has the true first and last time of its sources 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 import weakref
@@ -478,10 +479,14 @@ class _Run:
     def new_scratch(self, store: Store) -> ScratchFolder:
         """Make a scratch folder, and remove those that killed runs have left."""
         inside = self.scratch
-        if inside is None and store.local_path is not None:
-            inside = str(store.local_path / SCRATCH)
         if inside is not None:
             Path(inside).mkdir(parents=True, exist_ok=True)
+        elif store.local_path is not None:
+            # Links need the disk of the array; without a record its own folder may be closed.
+            own = store.local_path / SCRATCH
+            with suppress(OSError):
+                own.mkdir(parents=True, exist_ok=True)
+                inside = str(own) if os.access(own, os.W_OK) else None
         sweep_scratch(inside)
         folder = ScratchFolder(inside)
         self.folders.append(folder.root)
