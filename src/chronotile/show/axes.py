@@ -47,7 +47,9 @@ def position(picture: Picture, moment: int) -> float:
 def ends(picture: Picture) -> tuple[float, float]:
     """Find the ends of the axis: a little before the first moment, and after the last one."""
     first, last = map(float, picture.reach)
-    margin = max((last - first) * 0.05, 1.0, first * 1e-15)
+    # Around a single date there is an hour.
+    least = _H / 2 if first == last >= CALENDAR_FROM else 1.0
+    margin = max((last - first) * 0.05, least, first * 1e-15)
     return max(first - margin, 0.0), last + margin
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS, SHARED_ROWS = 40, 24
 """More fragments than this share rows, and the rows that they share."""
-WIDTH, RIGHT, TICK = 960, 34, 84
+WIDTH, RIGHT, TICK = 960, 42, 84
 """The width of a picture that stands alone, its right margin, and the room that a tick needs."""
 AXIS, _GAP, _LANE = 40, 10, 24
 _SEEN_HEIGHT, _AREA_HEIGHT, _COUNT_HEIGHT = 0.55, 220, 120
@@ -129,7 +129,8 @@ THIN = "Thick: the time that a fragment holds. Thin: the time at which opens see
 def words(picture: Picture) -> list[str]:
     """Say what else a picture shows."""
     if picture.counts is not None:
-        total = f"{picture.fragments:,} fragments, {picture.commits:,} deletes and updates, counted"
+        many = count_text(picture.commits, "delete or update", "deletes and updates")
+        total = f"{count_text(picture.fragments, 'fragment')}, {many}, counted"
         return [f"Above: the fragments that opens see. Below: what was committed. {total}."]
     lines = []
     low, high = ends(picture)
@@ -371,7 +372,7 @@ def _axis(layout: Layout) -> Iterator[str]:
         texts = f'<text y="18">{tick.text}</text><text y="31">{tick.day}</text>'
         yield f'<g class="tick" {place}><path d="M0 0V5"/>{texts}</g>'
     title = axis_title(layout.low, layout.high)
-    yield f'<text class="soft" x="0" y="{layout.bottom + 18:g}">{title}</text>'
+    yield f'<text class="soft" x="0" y="{layout.bottom + 31:g}">{title}</text>'
 
 
 def _counted(picture: Picture, counts: Counts, layout: Layout) -> Iterator[str]:

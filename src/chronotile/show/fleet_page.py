@@ -106,7 +106,7 @@ class _ShortNames:
     """The names of arrays: below the folder that all share, with a link if there is one."""
 
     def __init__(self, arrays: Sequence[str], links: Mapping[str, str]) -> None:
-        shared = commonprefix(arrays if len(arrays) > 1 else [])  # noqa: RUF071  (cut at a slash)
+        shared = commonprefix(arrays)  # noqa: RUF071  (cut at a slash)
         self._shared = f"{shared.rpartition('/')[0]}/"
         self._links = links
 

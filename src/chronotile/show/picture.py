@@ -51,6 +51,9 @@ MOST_LISTED = 20_000
 BINS = 160
 """Places on the time axis of a picture of counts."""
 
+_DAY = 86_400_000
+"""How near is near to a single moment, in ms."""
+
 NEVER_SEEN = -1
 """The place of a moment that never comes."""
 
@@ -159,11 +162,11 @@ class Picture:
         marks = self.marks if self.counts is None else ()
         times = [mark.time for mark in marks]
         times += [time for bar in self.bars for time in (bar.t1, bar.t2)]
-        times = times or [self.moments[min(1, len(self.moments) - 1)], self.moments[-1]]
+        times = times or [mark.time for mark in self.changes] or [*self.moments[-2:]]
         first, last = min(times), max(times)
         # A schema may be much older than all data, an operation much later: they do not squeeze it.
-        low, high = 2 * first - last, 2 * last - first
-        near = [mark.time for mark in self.changes if low <= mark.time <= high]
+        far = (last - first) or _DAY
+        near = [mark.time for mark in self.changes if first - far <= mark.time <= last + far]
         return min(first, *near, first), max(last, *near, last)
 
     def came(self, mark: Mark) -> int:

@@ -69,7 +69,8 @@ const numberTicks = (low, high, wanted) => {
   return found;
 };
 const ticks = () => {
-  const wanted = (shown[1] - shown[0]) / Math.max(wide / axis.room, 1);
+  const span = shown[1] - shown[0];
+  const wanted = span / Math.max(wide / axis.room, span > MINUTE ? 3 : 1);
   let before = "";
   const found = (axis.calendar ? calendarTicks : numberTicks)(...shown, wanted);
   const title = element("axis").lastElementChild;

@@ -61,9 +61,12 @@ def to_html(picture: Picture, back: tuple[str, str] | None = None) -> str:
 
 
 def _legend(picture: Picture) -> str:
+    swatches = {"seen": "visible at this moment", "hidden": "hidden"}
+    if picture.counts is not None:
+        swatches = {"seen": "write", "delete": "delete", "update": "update"}
     keys = [
-        '<i class="swatch" style="background:var(--seen)"></i>visible at this moment',
-        '<i class="swatch" style="background:var(--hidden)"></i>hidden',
+        f'<i class="swatch" style="background:var(--{colour})"></i>{name}'
+        for colour, name in swatches.items()
     ]
     kinds = {mark.kind for mark in (*picture.marks, *picture.changes) if mark.lane}
     keys += [
@@ -84,14 +87,20 @@ def page_model(picture: Picture, layout: Layout) -> dict[str, Any]:
     """Gather what the page's script knows of the history."""
     counts = picture.counts
     low, high = ends(picture)
+    has_dates = is_calendar(low, high)
+
+    def named(moment: int) -> str:
+        """Name a moment as the axis does, too."""
+        return when_text(moment) + ("" if has_dates else f" ({moment:,} ms)")
+
     return {
         "moments": [
-            {"ms": str(moment), "text": when_text(moment), "x": position(picture, place)}
+            {"ms": str(moment), "text": named(moment), "x": position(picture, place)}
             for place, moment in enumerate(picture.moments)
         ],
         "now": picture.now,
         "ends": [low, high],
-        "axis": {"steps": STEPS, "months": MONTHS, "calendar": is_calendar(low, high)}
+        "axis": {"steps": STEPS, "months": MONTHS, "calendar": has_dates}
         | {"local": is_clock_local(), "room": TICK, "right": RIGHT, "left": layout.left},
         "rows": {"most": len(layout.labels), "step": layout.step}
         | {"share": len(picture.bars) > MOST_ROWS and not picture.lanes},

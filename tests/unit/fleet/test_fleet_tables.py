@@ -111,6 +111,14 @@ def test_a_page_names_its_folder_and_cuts_no_word(
         assert page.evaluate(_CUT, texts) == []
 
 
+def test_a_single_array_has_its_own_name(tmp_path: Path, page: Page) -> None:
+    array, html = sample.unpack(tmp_path / "lake").array, tmp_path / "report.html"
+    assert main(["report", str(array), "-o", str(html), "--no-timelines"]) == 0
+    page.goto(html.as_uri())
+    name = page.locator("#arrays [title]")
+    assert (name.inner_text(), name.get_attribute("title")) == ("array", str(array))
+
+
 _CUT = """selector => [...document.querySelectorAll(selector)].flatMap((cell) => {
   const cut = [];
   const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);

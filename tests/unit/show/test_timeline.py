@@ -23,6 +23,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
 from chronotile.show import picture as picture_module
+from chronotile.show.axes import ends, is_calendar
 from chronotile.show.chart import layout_of, to_png, to_svg
 from chronotile.show.page import COLOURS
 from chronotile.show.picture import tag_marks
@@ -658,6 +659,42 @@ def test_an_event_dense_in_40_ms_gets_ticks(page: Page, tmp_path: Path) -> None:
     open_page(page, html)
     texts = clock.findall(page.inner_html("#axis"))
     assert len(set(texts)) == len(texts) >= 2
+
+
+def test_a_single_commit_has_an_hour_around_it(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "array").mkdir()
+    late = START + 3_000
+    picture = replace(many(tmp_path / "array", 1).picture(now_ms()), changes=())
+    low, high = ends(picture)
+    assert high - low == 3_600_000
+    near = replace(picture, changes=tuple(tag_marks({"near": late})))
+    assert near.reach == (START, late), "what happened the same day is drawn where it is"
+    html = tmp_path / "timeline.html"
+    html.write_text(to_html(picture))
+    for width in (390, 768):
+        page.set_viewport_size({"width": width, "height": 800})
+        open_page(page, html)
+        boxes = [
+            box
+            for text in page.locator("#axis text").all()
+            if text.inner_html() and (box := text.bounding_box()) is not None
+        ]
+        assert len(boxes) > 3
+        assert all(box["x"] + box["width"] <= width for box in boxes)
+        for one, other in itertools.combinations(boxes, 2):
+            is_apart = (
+                one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+            )
+            assert is_apart or abs(one["y"] - other["y"]) > 8, "no label lies on another"
+
+
+def test_an_axis_without_dates_agrees_with_the_heading(page: Page, tmp_path: Path) -> None:
+    html = tmp_path / "timeline.html"
+    picture = chronotile.open_log(str(CASES["overlaps"].array)).picture(now_ms())
+    assert not is_calendar(*ends(picture))
+    html.write_text(to_html(picture))
+    open_page(page, html)
+    assert knob(page)["heading"].endswith(f" ({picture.moments[picture.now]:,} ms)")
 
 
 def test_tags_and_operations_are_marks(shipped: Path, page: Page) -> None:
