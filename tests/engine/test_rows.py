@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
+import time
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -478,6 +480,56 @@ def test_blame_of_a_dense_array_is_refused(row: str, tmp_path: Path) -> None:
         ct.blame(array.uri, [row])
     hint = f"to list the cells that changed: chronotile diff {array.uri} 0 now --rows"
     assert refused.value.to_dict()["hint"] == hint
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_a_difference_over_a_restore_is_that_of_the_rows(
+    tmp_path: Path, *, duplicates: bool, rewrite: bool
+) -> None:
+    """Rows that a restore hides go with their fragments: no delete and no cell tells of it."""
+    array = EngineArray(tmp_path / "array").create(duplicates=duplicates)
+    base = now_ms()
+    array.write(base + 1, {1: 1, 2: 2})
+    array.write(base + 2, {2: 7, 3: 3})
+    time.sleep(0.01)
+    opened = ct.open(array.uri)
+    report = opened.restore(base + 1, rewrite=rewrite)
+    if not rewrite:
+        counts = {"hidden": 2} if duplicates else {"hidden": 1, "changed back": 1}
+        assert report.rows == counts
+    time.sleep(0.2)
+    end = now_ms()
+    found = opened.diff(base + 2, end, rows=True).to_pylist()
+    rows = Counter((row["x"], row["a"]) for row in opened.rows(end=base + 2).to_pylist())
+    for row in found:
+        rows[row["x"], row["a"]] += 1 if row["change"] in ("insert", "update_after") else -1
+    assert +rows == Counter((row["x"], row["a"]) for row in opened.rows(end=end).to_pylist())
+    assert {row["commit"] for row in found if row["change"] == "delete"} <= {
+        path.stem for path in array.commits_folder.glob("*.vac")
+    }
+
+
+def test_a_restore_counts_what_comes_back(tmp_path: Path) -> None:
+    """Rows of which only a delete goes; of a dense array cells that differ, and not whole tiles."""
+    array = EngineArray(tmp_path / "array").create()
+    base = now_ms()
+    array.write(base + 1, {1: 1, 2: 2})
+    array.delete(base + 2, "a == 1")
+    dense = EngineArray(tmp_path / "dense").create(sparse=False)
+    dense.write(base + 1, {0: 1, 1: 1, 2: 1})
+    dense.write(base + 2, {1: 2})
+    time.sleep(0.01)
+    opened = ct.open(array.uri)
+    assert opened.restore(base + 1).rows == {"restored": 1}
+    opened = ct.open(dense.uri)
+    report = opened.restore(base + 1)
+    assert not report.rows
+    assert report.notes[0] == "cells changed back: 1"
+    time.sleep(0.2)
+    found = opened.diff(base + 2, "now", rows=True)
+    assert found["x"].to_pylist() == [1, 1]
+    assert found["a"].to_pylist() == [2, 1]
 
 
 def test_an_error_names_the_array_and_the_way_to_see_the_damage(tmp_path: Path) -> None:

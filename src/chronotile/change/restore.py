@@ -162,7 +162,6 @@ class VisibleChange:
             notes=notes,
             added=showing.added,
             hidden=() if self.replay.deletes else hidden,
-            rows=self._rows() if stages and command == "restore" else {},
         )
 
     def _out_and_back(self) -> tuple[list[PastFragment], list[PastFragment]]:
@@ -170,11 +169,6 @@ class VisibleChange:
         after = {one.part.name.text for one in self.replay.again} | self.wanted.names
         gone = [part for part in self.replay.hidden if part.name.text not in after]
         return gone, [part for part in self.wanted.parts if part.name.text not in self.now.names]
-
-    def _rows(self) -> dict[str, int]:
-        """Count the rows of these fragments, as far as their footers tell."""
-        counts = zip(("hidden", "restored"), map(sum_cells, self._out_and_back()), strict=True)
-        return {word: count for word, count in counts if count}
 
     def _notes(self, showing: Showing, words: str) -> Iterator[str]:
         replay = self.replay

@@ -57,6 +57,7 @@ from chronotile.rows.places import is_among, raw_value
 from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import (
+    hiding_vacs,
     last_time,
     open_with_enumerations,
     schema_of_rows,
@@ -341,10 +342,9 @@ def _is_passed(log: Log, t: int) -> bool:
     A restore hides fragments by a `.vac` that is no merge's. Rows that are written at the moment
     now would be hidden by nothing.
     """
-    history, table = log.history, log.history.table
-    there = {*history.listing.fragments, *history.listing.root_fragments}
-    if all(one.name.t2 < t or one.name.text in there for one in history.vacuums):
+    if not hiding_vacs(log.history, t):
         return False
+    table = log.history.table
     visible = log.rules.visible(0, MAX_TIMESTAMP)[0]
     return not (table.uris.t1[visible] <= t).any()
 

@@ -6,6 +6,9 @@ the same at both moments are left out, whatever happened in between. Memory grow
 changed. Or a table of commits, schemas and metadata that an open at one of them has, and one at the
 other has not.
 
+Where a restore in between has hidden fragments, all rows of both moments are read: rows that went
+with their fragments were removed by its `.vac`.
+
 Of a dense array only the part is read that fragments of in between cover; cells that only the later
 moment has are new.
 """
@@ -27,10 +30,10 @@ from chronotile.format.timestamps import time_text
 from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine import ROW_MAJOR
 from chronotile.rows.engine_cells import all_shown, read_cells, shown_type, stored_type
-from chronotile.rows.places import box_of, is_in_box, written_box
+from chronotile.rows.places import box_of, equal_codes, is_in_box, written_box
 from chronotile.rows.play_changes import NOBODY, Play
 from chronotile.rows.scratch_arrays import bare_array
-from chronotile.rows.snapshot import snapshot
+from chronotile.rows.snapshot import hiding_vacs, snapshot
 from chronotile.rows.written_by import Writers
 from chronotile.show.events import delete_words, update_words
 from chronotile.visibility.gaps import refuse_gone
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from chronotile.conditions.truth import Mask
+    from chronotile.format.names import Name
     from chronotile.format.schema import Schema
     from chronotile.format.timestamps import Moment
     from chronotile.log import Log
@@ -141,15 +145,36 @@ def diff_rows(log: Log, first: int, last: int) -> pa.Table:
         ReadError: Cells cannot be read or shown.
     """
     at = snapshot(log, last)
-    if at.schema.dense:
-        pairs = dense_pairs(at, first)
-    elif at.schema.allows_duplicates:
-        pairs = _pairs_of_cells(at, first)
-    else:
-        pairs = _pairs_of_places(at, first)
-    tables = [pairs_table(log.array, at.schema, one) for one in pairs]
+    tables = [pairs_table(log.array, at.schema, one) for one in _pairs(at, first)]
     empty = with_heads(DIFF_HEADS, at.schema).empty_table()
     return pa.concat_tables([empty, *tables]).sort_by([("t", "ascending"), ("commit", "ascending")])
+
+
+def count_changes(log: Log, first: int, last: int) -> dict[str, int]:
+    """Count the rows, or the cells of a dense array, that `diff_rows` finds: each change once."""
+    counts = {INSERT: 0, DELETE: 0, AFTER: 0}
+    for pairs in _pairs(snapshot(log, last), first):
+        both = pairs.was & pairs.is_there
+        counts[INSERT] += int((pairs.is_there & ~pairs.was).sum())
+        counts[DELETE] += int((pairs.was & ~pairs.is_there).sum())
+        counts[AFTER] += int((both & ~_alike(pairs.before, pairs.after)).sum())
+    return counts
+
+
+def _pairs(at: Snapshot, first: int) -> Iterator[Pairs]:
+    if at.schema.dense:
+        return dense_pairs(at, first)
+    if vac := _hiding(at, first):
+        return _pairs_of_all(at, first, vac)
+    return (
+        _pairs_of_cells(at, first) if at.schema.allows_duplicates else _pairs_of_places(at, first)
+    )
+
+
+def _hiding(at: Snapshot, first: int) -> Name | None:
+    """Return the name of the last `.vac` by which a restore since a moment hides fragments."""
+    vacs = (one.name for one in hiding_vacs(at.log.history, first + 1) if one.name.t2 <= at.end)
+    return max(vacs, default=None)
 
 
 def _commits(
@@ -198,6 +223,67 @@ def _pairs_of_places(at: Snapshot, first: int) -> Iterator[Pairs]:
     after = pa.concat_tables(tables).combine_chunks() if tables else ()
     if len(after):
         yield side_by_side(snapshot(at.log, first, at.schema_file), after)
+
+
+def _pairs_of_all(at: Snapshot, first: int, vac: Name) -> Iterator[Pairs]:
+    """Compare all rows, as a `.vac` hides some that no newer cell tells of.
+
+    Rows are matched by place; where an array allows duplicates, by all that they hold.
+    """
+    schema, earlier = at.schema, snapshot(at.log, first, at.schema_file)
+    (old, alive, _, _), (new, there, names, times) = _all_cells(earlier), _all_cells(at)
+    old = tuple(column.filter(pa.array(alive)) for column in old)
+    rank = len(schema.fields) if schema.allows_duplicates else len(schema.dimensions)
+    codes = [equal_codes(both) for both in zip(old[:rank], new[:rank], strict=True)]
+    ids = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    start = len(old[0])
+    # Of equal rows each has its number, those that are left first: the n-th is matched by the n-th.
+    left, right = _numbered(ids[:start], np.ones(start, bool)), _numbered(ids[start:], there)
+    _, one, other = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+    gone = np.setdiff1d(np.arange(start), one)
+    came = np.setdiff1d(np.flatnonzero(there), other) + start
+    before, after = np.concatenate([one, gone, came]), np.concatenate([other + start, gone, came])
+    joined = [pa.concat_arrays(both) for both in zip(old, new, strict=True)]
+    is_there = np.concatenate([np.zeros(start, bool), there])[after]
+    times = np.concatenate([np.zeros(start, np.uint64), times])[after]
+    names = np.concatenate([np.full(start, None, object), names])[after]
+    by_vac = times <= np.uint64(first)
+    yield Pairs(
+        tuple(column.take(pa.array(before)) for column in joined),
+        np.arange(len(before)) < len(one) + len(gone),
+        tuple(column.take(pa.array(after)) for column in joined),
+        is_there,
+        np.where(by_vac, vac.text, names).tolist(),
+        np.where(by_vac, np.uint64(vac.t2), times),
+    )
+
+
+def _all_cells(
+    at: Snapshot,
+) -> tuple[tuple[pa.Array, ...], Mask, npt.NDArray[np.object_], npt.NDArray[np.uint64]]:
+    """Read all cells of a moment, with those that are left, who changed each last, and when."""
+    fields, writers = at.schema.fields, Writers(at)
+    columns = [tuple(pa.array([], stored_type(field)) for field in fields)]
+    alive, names, times = [np.zeros(0, bool)], [np.empty(0, object)], [np.zeros(0, np.uint64)]
+    for cells in cell_source(at).batches(fields):
+        play = Play(fields, cells).act_all(at.changes)
+        who, when = _commits(play, at, writers, np.arange(len(cells)))
+        columns.append(play.cells())
+        alive.append(play.alive)
+        names.append(np.array(who, object))
+        times.append(when)
+    joined = tuple(pa.concat_arrays(same) for same in zip(*columns, strict=True))
+    return joined, np.concatenate(alive), np.concatenate(names), np.concatenate(times)
+
+
+def _numbered(ids: npt.NDArray[np.intp], is_first: Mask) -> npt.NDArray[np.int64]:
+    """Make equal numbers differ: by how many equal ones come before, of the first ones first."""
+    order = np.lexsort((~is_first, ids))
+    ordered = ids[order]
+    starts = np.searchsorted(ordered, ordered)
+    numbered = np.empty(len(ids), np.int64)
+    numbered[order] = ordered + ((np.arange(len(ids)) - starts) << 32)
+    return numbered
 
 
 def after_table(
@@ -260,23 +346,28 @@ def dense_pairs(at: Snapshot, first: int) -> Iterator[Pairs]:
     earlier = {fragment.name for fragment in log.view(0, first).fragments}
     later = {fragment.name: fragment for fragment in log.view(0, at.end).fragments}
     new = [name for name in later if name not in earlier]
-    if not new:
+    gone = earlier - {*later}
+    vac = _hiding(at, first)
+    if not (new or (gone and vac)):
         return
-    known = written_box(log, 0, first)
-    whole = written_box(log, 0, at.end)
-    box = whole if known != whole else written_box(log, 0, at.end, new)
+    known, whole = written_box(log, 0, first), written_box(log, 0, at.end)
+    names_of_all = {*earlier, *later} if known != whole else {*new, *gone}
+    box = written_box(log, 0, at.end, sorted(names_of_all))
     assert box is not None
     after = _dense_cells(at, box)
     before = _dense_cells(replace(at, end=first), box) if known else after
     places = after[: len(dimensions)]
     count = len(places[0])
-    was = is_in_box(dimensions, places, known) if known else np.zeros(count, bool)
+    none = np.zeros(count, bool)
+    was, there = (is_in_box(dimensions, places, one) if one else none for one in (known, whole))
     names, times = np.full(count, None, object), np.zeros(count, np.uint64)
+    if vac:
+        names[:], times[:] = vac.text, vac.t2
     for name in sorted(new, key=lambda name: (later[name].t1, name)):
         own = written_box(log, 0, at.end, [name])
-        mask = is_in_box(dimensions, places, own) if own else np.zeros(count, bool)
+        mask = is_in_box(dimensions, places, own) if own else none
         names[mask], times[mask] = name, later[name].t2
-    yield Pairs(before, was, after, np.ones(count, bool), names.tolist(), times)
+    yield Pairs(before, was, after, there, names.tolist(), times)
 
 
 def _dense_cells(at: Snapshot, box: Sequence[Range]) -> tuple[pa.Array, ...]:

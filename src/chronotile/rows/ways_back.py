@@ -45,6 +45,7 @@ from chronotile.rows.apply import UnchangedCommits
 from chronotile.rows.cell_source import acting_changes, cell_source, fragments_that_applied
 from chronotile.rows.commit_changes import removed_of
 from chronotile.rows.counted import MOST_CELLS, MOST_FRAGMENTS
+from chronotile.rows.diff import AFTER, DELETE, INSERT, count_changes
 from chronotile.rows.engine import Engine, NoEngineError, require_engine
 from chronotile.rows.engine_cells import layout_of, read_cells
 from chronotile.rows.play_changes import Play
@@ -86,7 +87,8 @@ def plan_restore_any_way(
     if rewrite:
         return plan_restore_rows(store, key, to=to, at=at, keep_metadata=keep_metadata)
     try:
-        return plan_restore(store, key, to=to, at=at, keep_metadata=keep_metadata)
+        plan = plan_restore(store, key, to=to, at=at, keep_metadata=keep_metadata)
+        return _with_rows_back(store, key, plan, to) if plan.steps else plan
     except UnreachableError as error:
         if commits_only:
             raise
@@ -96,6 +98,31 @@ def plan_restore_any_way(
             raise error from None
     count = plan.rows.get("rewritten", 0)
     return replace(plan, notes=(f"{_WAY} {count_text(count, 'row')} again", *plan.notes))
+
+
+def _with_rows_back(store: Store, key: bytes | None, plan: Plan, to: Moment) -> Plan:
+    """Say how many rows go and come back, if the engine is there and the array not very large."""
+    try:
+        log = open_with_enumerations(store, key)
+        if not _is_countable(log):
+            return plan
+        counts = count_changes(log, log.moment(to), last_time(log))
+    except ChronotileError:  # without the engine, or where it cannot read what is there now
+        return plan
+    rows = {"hidden": counts[INSERT], "restored": counts[DELETE], "changed back": counts[AFTER]}
+    found = {word: count for word, count in rows.items() if count}
+    if not log.history.dense:
+        return replace(plan, rows=found)
+    words = ", ".join(f"{word}: {count:,}" for word, count in found.items())
+    return replace(plan, notes=(f"cells {words}" if words else "no cell differs", *plan.notes))
+
+
+def _is_countable(log: Log) -> bool:
+    """Return True if the rows may be read for a number alone."""
+    rows = log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
+    paths = [log.history.table.fragment_path(row) for row in rows[: MOST_FRAGMENTS + 1]]
+    cells = count_cells(log.store, log.history, paths) if len(paths) <= MOST_FRAGMENTS else None
+    return cells is not None and cells <= MOST_CELLS
 
 
 def plan_undelete_any_way(
@@ -136,10 +163,7 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bo
         RefusedError: No row comes back.
     """
     log = open_with_enumerations(store, key)
-    rows = log.rules.visible(0, MAX_TIMESTAMP)[0].tolist()
-    paths = [log.history.table.fragment_path(row) for row in rows[: MOST_FRAGMENTS + 1]]
-    cells = count_cells(store, log.history, paths) if len(paths) <= MOST_FRAGMENTS else None
-    if cells is None or cells > MOST_CELLS:
+    if not _is_countable(log):
         return plan
     try:
         require_engine()
