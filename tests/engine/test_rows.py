@@ -22,6 +22,7 @@ from support.verbs import open_rows
 
 import chronotile as ct
 from chronotile import read_rows
+from chronotile.array import Array
 from chronotile.check.findings import RefusedError
 from chronotile.conditions import update_values
 from chronotile.errors import BadFileError, ChronotileError, PredicateError
@@ -33,6 +34,7 @@ from chronotile.rows.cell_source import cell_source
 from chronotile.rows.engine import EngineError
 from chronotile.rows.read_rows import NOTES, notes_of
 from chronotile.show.row_formats import plain_rows
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -493,7 +495,7 @@ def test_a_difference_over_a_restore_is_that_of_the_rows(
     array.write(base + 1, {1: 1, 2: 2})
     array.write(base + 2, {2: 7, 3: 3})
     time.sleep(0.01)
-    opened = ct.open(array.uri)
+    opened = Array(open_store(array.uri))
     report = opened.restore(base + 1, rewrite=rewrite)
     if not rewrite:
         counts = {"hidden": 2} if duplicates else {"hidden": 1, "changed back": 1}
@@ -520,9 +522,8 @@ def test_a_restore_counts_what_comes_back(tmp_path: Path) -> None:
     dense.write(base + 1, {0: 1, 1: 1, 2: 1})
     dense.write(base + 2, {1: 2})
     time.sleep(0.01)
-    opened = ct.open(array.uri)
-    assert opened.restore(base + 1).rows == {"restored": 1}
-    opened = ct.open(dense.uri)
+    assert Array(open_store(array.uri)).restore(base + 1).rows == {"restored": 1}
+    opened = Array(open_store(dense.uri))
     report = opened.restore(base + 1)
     assert not report.rows
     assert report.notes[0] == "cells changed back: 1"

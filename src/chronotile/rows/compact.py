@@ -193,7 +193,6 @@ def plan_compact(
         stages=tuple(merge.planned() for merge in merges),
         notes=(*notes, *_notes(facts, store.uri)),
         losses=tuple(conditions.losses(choice.batches)) if purge else (),
-        rows={"merged": sum(batch.cells for batch in choice.batches)} if choice.batches else {},
         engine_open_requests=_requests(store, rules, merges),
         facts=facts,
     )
@@ -765,8 +764,9 @@ def _notes(facts: Mapping[str, Any], uri: str) -> Iterator[str]:
 
     cost, count = facts["cost"], facts["fragments"]
     if facts["batches"]:
+        cells = count_text(sum(batch["cells"] for batch in facts["batches"]), "cell")
         yield (
-            f"{count['before']:,} visible fragments become {count['after']:,}; this reads "
+            f"{count['before']:,} visible fragments become {count['after']:,}; this reads {cells}, "
             f"{size_text(cost['bytes_read'])}, and takes {size_text(cost['scratch_bytes'])} of "
             f"temporary files; its memory is limited to {size_text(cost['memory_bytes'])} "
             "(--max-memory)"
