@@ -162,7 +162,8 @@ class Picture:
         marks = self.marks if self.counts is None else ()
         times = [mark.time for mark in marks]
         times += [time for bar in self.bars for time in (bar.t1, bar.t2)]
-        times = times or [mark.time for mark in self.changes] or [*self.moments[-2:]]
+        # The first moment is 0, before everything.
+        times = times or [mark.time for mark in self.changes] or [*(self.moments[1:] or (0,))]
         first, last = min(times), max(times)
         # A schema may be much older than all data, an operation much later: they do not squeeze it.
         far = (last - first) or _DAY

@@ -234,6 +234,7 @@ def test_many_commits_are_counted(
     assert picture.counts is not None
     assert not picture.bars
     assert len(picture.moments) <= picture_module.BINS + 1
+    assert picture.reach == (START, START + 1000 * 1199), "the axis has all of it"
     for moment, seen in zip(picture.moments, picture.counts.seen, strict=True):
         assert seen == len(log.view(0, moment).fragments)
     assert sum(picture.counts.writes) == picture.fragments == 1201
@@ -242,6 +243,7 @@ def test_many_commits_are_counted(
     html.write_text(to_html(picture))
     assert html.stat().st_size < 2_000_000
     open_page(page, html)
+    assert page.inner_text("#legend").split("\n")[0:3] == ["write", "delete", "update"]
     for place in (0, 40, 100):
         page.evaluate("place => showMoment(place)", place)
         shown = re.match(r"([\d,]+) fragment", page.inner_text("#sums"))
