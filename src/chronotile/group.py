@@ -140,13 +140,22 @@ class Group(Handle[GroupReport]):
         """Explain why objects of each array are, or are not, visible; see `Array.explain`.
 
         Returns:
-            Path of an array -> its objects.
+            Path of an array -> its objects; with a name, of the arrays that have such objects.
+
+        Raises:
+            WrongCallError: No array has an object of such a name.
         """
         first, last = self.moment(start), None if end is None else self.moment(end)
-        return {
-            path: array.explain(name, start=first, end=last)
-            for path, array in self._arrays(member, last)
-        }
+        explained: dict[str, Sequence[Explanation]] = {}
+        absent: list[WrongCallError] = []
+        for path, array in self._arrays(member, last):
+            try:
+                explained[path] = array.explain(name, start=first, end=last)
+            except WrongCallError as error:
+                absent.append(error)
+        if absent and not explained:
+            raise absent[0]
+        return explained
 
     def events(
         self,
@@ -535,6 +544,8 @@ class Group(Handle[GroupReport]):
         notes = tuple(one.note for one in settled)
         if any(one.did(command, who_asks(options, how)) for one in settled):
             return replace(self._nothing(command, how), notes=notes)
+        if command == "tag" and (words := self.dataset.absence(options.get("at"))) is not None:
+            notes += (words,)
         planner = plan_tag_group if command == "tag" else plan_untag_group
         planned = planner(self.dataset, outside=how.get("outside", False), **options)
         return self._carry_out(self.dataset, command, planned, options, how, notes=notes)

@@ -71,6 +71,18 @@ def test_a_question_that_no_member_fits_is_refused(group: Path) -> None:
         ct.read_rows(str(group / "one"), member="*")
 
 
+def test_a_difference_of_logs_counts_what_one_of_rows_counts(group: Path) -> None:
+    first = min(file.name.t2 for file in ct.open_dataset(str(group)).group.files)
+    last = 1 << 62
+    rows = ct.diff(str(group), first - 1, last, rows=True)
+    log = ct.diff(str(group), first - 1, last)
+    kinds = log["kind"].to_pylist()
+    added = [kinds[n] for n, change in enumerate(log["change"].to_pylist()) if change == "added"]
+    assert len(added) == len(kinds)
+    written = {*rows["commit"].to_pylist()} - {None}
+    assert written <= {*log["name"].to_pylist()}, "fragments from before their group had members"
+
+
 def test_types_that_differ_are_refused_unless_members_are_named(group: Path) -> None:
     other = EngineArray(group / "other").create(attrs=[tiledb.Attr("a", dtype="float64")])
     other.write_columns(13, [3], {"a": [0.25]})

@@ -838,7 +838,7 @@ def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[Renderabl
         state = "undone" if one["id"] in undone else one["state"]
         styled = Text(state, _STYLES.get(state, ""))
         words = known.words(one, author=False)
-        words += f"; {one['array']}" if "array" in one else ""
+        words += f"; {one['array']}" if one.get("array", uri) != uri else ""
         table.add_row(one["id"], one["time"], _command(one), styled, one["author"] or "", words)
     yield table
 
@@ -896,22 +896,29 @@ def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
 def operations(array: str, id_: str | None, access: Access) -> Answer:
     """List what chronotile did to ARRAY, the newest first; with ID, show one operation.
 
-    ARRAY may also be a group, or a folder of arrays. Each operation says who, when and why, its
-    state, and which files it put, hid, moved or removed. `chronotile undo ARRAY ID` takes one back.
+    ARRAY may also be a group, with all members, or a folder of arrays. Each operation says who,
+    when and why, its state, and which files it put, hid, moved or removed. `chronotile undo ARRAY
+    ID` takes one back.
     """
+    from chronotile.array import Array
     from chronotile.change.operations import tell_operations
+    from chronotile.fleet.list_places import operations_below
 
     try:
         place = access.open(array)
     except ArrayNotFoundError:
-        from chronotile.fleet.list_places import operations_below
-
-        found = operations_below(array, access.storage) if id_ is None else None
+        found = operations_below(array, access.storage, access.key) if id_ is None else None
         if found is None:
             raise
         return Answer(found, _operations(array, found))
-    if id_ is None:
+    if isinstance(place, Array):
         listed = tell_operations(place.store)
+    else:
+        listed = operations_below(place.uri, access.storage, access.key) or []
+    if id_ is None:
         return Answer(listed, _operations(place.uri, listed))
+    holders = {one.get("array", place.uri) for one in listed if one["id"].startswith(id_.lower())}
+    if len(holders) == 1:
+        place = access.open(holders.pop())
     document = place.operation(id_)
     return Answer(document, _operation(document))

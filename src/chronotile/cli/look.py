@@ -24,11 +24,12 @@ from chronotile.cli.options import (
     moments_of_group,
     read_log,
     reporting,
+    say,
     say_gap,
     time_option,
     window_options,
 )
-from chronotile.errors import ChronotileError, ReadError, shell_word
+from chronotile.errors import ChronotileError, ReadError, WrongCallError, shell_word
 from chronotile.format.names import is_newer
 from chronotile.format.timestamps import Ends, now_ms, span_text, time_text
 from chronotile.show.output import (
@@ -134,6 +135,7 @@ def each_array(
         return answer(place)
     nodes = place.nodes(member, end)
     parts: list[Part] = []
+    absent: list[WrongCallError] = []
     with progress("reading members", sum(node.found == "array" for node in nodes)) as step:
         for node in nodes:
             if node.found != "array" or node.store is None:
@@ -141,9 +143,15 @@ def each_array(
                 continue
             try:
                 parts.append(Part(node, answer(Array(node.store, place.key))))
+            except WrongCallError as error:  # what is asked for is not in this member
+                absent.append(error)
             except ChronotileError as error:
                 parts.append(Part(node, error=error))
             step()
+    if absent and not any(part.answer for part in parts):
+        raise absent[0]
+    if (words := place.dataset.absence(end)) is not None:
+        say(f"note: {words}")
     uri, status = place.uri, max((part.status for part in parts), default=0)
     return Answer(lambda: _members_json(uri, parts), _members_text(uri, parts), status)
 

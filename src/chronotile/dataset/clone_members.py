@@ -51,6 +51,8 @@ def clone_members(
         RefusedError: A member is gone, or lies elsewhere.
         ChronotileError: A member cannot be cloned, or no commit has such a name: nothing was made.
     """
+    if (words := dataset.absence(end)) is not None:
+        raise RefusedError(dataset.uri, f"there is nothing to clone: {words}")
     nodes = dataset.tree(end)
     for node in nodes:
         if node.found in LOST or not node.is_inside or not node.member.is_relative:

@@ -120,6 +120,14 @@ class Dataset:
         # A tree now and one at a moment that is still to come are the same.
         return self._trees(self._at(at))
 
+    def absence(self, at: Moment | None) -> str | None:
+        """Say that the group has no list of members yet at a moment, if so."""
+        end = self._at(at)
+        first = min((file.name.t2 for file in self.group.files), default=end)
+        if first <= end:
+            return None
+        return f"{self.uri} has no list of members yet at {end}; its first is of {first}"
+
     def fitting(self, pattern: str | None, *moments: Moment | None) -> list[Node]:
         """List the members whose paths fit a pattern, at some moments (now, if none is given).
 

@@ -58,13 +58,15 @@ class PlaceRow(NamedTuple):
 
 
 def operations_below(
-    root: str, storage_options: Mapping[str, str] | None = None
+    root: str, storage_options: Mapping[str, str] | None = None, key: bytes | None = None
 ) -> list[dict[str, Any]] | None:
     """List the operations of all arrays and groups below a place, newest first; None without any.
 
+    Members of a group count, wherever they lie.
+
     A change of a group is there once: the records in its members point to it.
     """
-    fleet = find_arrays(root, storage_options)
+    fleet = find_arrays(root, storage_options, follow=True, key=key)
     places = (*fleet.groups, *fleet.uris)
     found = [
         {"array": uri, **record}

@@ -127,15 +127,26 @@ def diff_of_group(
     first, last = in_order(dataset.uri, dataset.moment(t1), dataset.moment(t2))
     if rows:
         return _diff_rows(dataset, first, last, pattern)
-    then, now = ({node.path for node in dataset.tree(moment)} for moment in (first, last))
-    changed = [(REMOVED, path) for path in sorted(then - now)]
-    changed += [(ADDED, path) for path in sorted(now - then)]
+    then, now = (
+        {(node.path, node.uri): node for node in dataset.tree(moment)} for moment in (first, last)
+    )
+    changed = [(REMOVED, path) for path, _ in sorted(then.keys() - now.keys())]
+    changed += [(ADDED, path) for path, _ in sorted(now.keys() - then.keys())]
     members = [
         {"change": change, "kind": MEMBER, "member": path, "name": path} for change, path in changed
     ]
     tables = [pa.Table.from_pylist(members, LOG_DIFF_SCHEMA)]
-    for path, log in dataset.logs().items():
-        table = diff_between(log, first, last, rows=False)
+    for path, uri in sorted({*then, *now}):
+        node = now.get((path, uri)) or then[path, uri]
+        if node.found != "array":
+            continue
+        log = dataset.log_of(node)
+        if (path, uri) in now:  # all of an array that came in between is new
+            table = diff_between(log, first if (path, uri) in then else 0, last, rows=False)
+        else:
+            table = diff_between(log, 0, first, rows=False)
+            gone = pa.array([REMOVED] * len(table), pa.string())
+            table = table.set_column(table.column_names.index("change"), "change", gone)
         member = pa.array([path] * len(table), pa.string())
         tables.append(table.set_column(table.column_names.index(MEMBER), MEMBER, member))
     return pa.concat_tables(tables), ()
@@ -195,7 +206,9 @@ def _arrays(
     """Find the arrays whose paths fit a pattern; note members that are not there."""
     require_engine()
     arrays, notes = _arrays_of(dataset.fitting(pattern, moment))
-    if not arrays and (pattern is not None or notes):
+    if (words := dataset.absence(moment)) is not None:
+        notes.append(words)
+    elif not arrays and (pattern is not None or notes):
         if pattern is not None:
             refuse_groups(dataset.uri, pattern)
         raise ChronotileError(dataset.uri, "expected members that are arrays, found none")

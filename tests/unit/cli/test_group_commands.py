@@ -11,6 +11,7 @@ import pytest
 from support.corpus_cases import GROUPS
 from support.groups import member, put_array, put_list
 
+import chronotile as ct
 from chronotile.cli import main
 
 if TYPE_CHECKING:
@@ -87,6 +88,46 @@ def test_a_change_of_no_member_is_a_wrong_call(
     status, _, err = run(capsys, command, group, *options, "--member", "inner", "--dry-run")
     if command in ("delete", "apply", "compact", "restore"):  # others change groups too
         assert (status, "--member 'inner/*'" in err) == (2, True), err
+
+
+def test_before_the_first_list_of_members_there_is_nothing(
+    capsys: pytest.CaptureFixture[str], group: Path, tmp_path: Path
+) -> None:
+    words = "has no list of members yet at 1; its first is of "
+    status, _, err = run(capsys, "clone", group, tmp_path / "clone", "--end", 1)
+    assert (status, words in err) == (1, True), err
+    assert not (tmp_path / "clone").exists()
+    status, out, _ = run(capsys, "tag", "add", group, "early", "--at", 1)
+    assert (status, words in out) == (0, True), out
+    for command in ("visible", "explain", "rows"):
+        status, _, err = run(capsys, command, group, "--end", 1)
+        assert (status, words in err) == (0, True), (command, err)
+
+
+def test_a_name_is_explained_in_the_members_that_have_it(
+    capsys: pytest.CaptureFixture[str], group: Path
+) -> None:
+    name, *_ = (path.stem for path in (group / "inner" / "dense" / "__commits").glob("*.wrt"))
+    found = run_json(capsys, "explain", group, name)
+    assert [one["member"] for one in found["members"] if one["found"] == "array"] == ["inner/dense"]
+    assert [*ct.open(str(group)).explain(name)] == ["inner/dense"]
+    status, _, err = run(capsys, "explain", group, "__9_9_")
+    assert (status, "no fragment and no file" in err) == (2, True)
+
+
+def test_operations_of_members_are_operations_of_the_group(
+    capsys: pytest.CaptureFixture[str], group: Path
+) -> None:
+    inner = group / "inner" / "dense"
+    done = ct.open(str(inner)).consolidate()
+    whole = ct.open(str(group)).consolidate()
+    listed = run_json(capsys, "operations", group)
+    places = {one["id"]: one["array"] for one in listed}
+    assert places == {done.operation: str(inner), whole.operation: str(group)}
+    assert run_json(capsys, "operations", group, done.operation)["id"] == done.operation
+    _, out, _ = run(capsys, "operations", group)
+    assert f"; {inner}" in out
+    assert f"; {group}\n" not in out
 
 
 def test_nothing_is_staged_for_members_of_that_name(
