@@ -41,7 +41,7 @@ Roots: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 
 class FleetCheck(NamedTuple):
-    """The findings on every array of a fleet."""
+    """The findings on every array of a fleet, and what was looked at in all of them."""
 
     arrays: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -49,7 +49,6 @@ class FleetCheck(NamedTuple):
     problems: tuple[Unlisted, ...]
     """Folders that could not be listed: arrays below them were not checked."""
     looked_at: LookedAt = LookedAt()
-    """What was looked at, in all arrays."""
 
     def by_array(self) -> dict[str, tuple[Finding, ...]]:
         """Give the findings on each array."""
@@ -66,11 +65,7 @@ class FleetCheck(NamedTuple):
         return tuple(item for item in self.findings if item.array not in arrays)
 
     def worst(self) -> str | None:
-        """Give the worst severity of all findings.
-
-        >>> FleetCheck((), (), ()).worst() is None
-        True
-        """
+        """Give the worst severity of all findings; None without any."""
         return min((item.severity for item in self.findings), key=SEVERITIES.index, default=None)
 
     def is_whole(self) -> bool:

@@ -157,7 +157,7 @@ class ChronotileSource(DataSource):
 
 
 def _columns(options: Options) -> pa.Schema:
-    """Give the columns of a table; beside each of ms a timestamp, which `changes` has itself."""
+    """Give the columns of a table, with twins; `changes` has its own."""
     if options.table == "changes":
         return schema_of_changes(options)
     return with_twins(READABLE[options.table])

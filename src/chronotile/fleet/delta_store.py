@@ -75,7 +75,7 @@ def renamed(table: pa.Table) -> pa.Table:
 DRESSED: dict[str, pa.Schema] = {
     name: pa.schema([*with_uri(with_twins(one)), *_RUN, _BUCKET]) for name, one in PLAIN.items()
 }
-"""Table -> its columns as a run writes it."""
+"""Those tables as a run writes them."""
 
 LISTINGS = pa.schema([*columns("uri string, listing string, marks string, asked string"), _BUCKET])
 """The `unchanged_arrays.Noted` of each array."""
@@ -125,9 +125,9 @@ _APP_BUCKETS = "chronotile.buckets"
 """Applications whose versions are the start of the last run, and its number of buckets."""
 _APP_BEGUN = "chronotile.begun"
 _APP_COMPLETE = "chronotile.complete"
-"""Applications of `listings`, whose versions count the waves that were begun, and completed."""
+"""Those of `listings`, whose versions count the waves that were begun, and completed."""
 ABANDONED_MS = 24 * 3600 * 1000
-"""What a run that started this long ago has left in `_chronotile` is of no use."""
+"""The age of a run whose folder in `_chronotile` is of no use."""
 
 _WITH_STATISTICS = ("uri", "code", "severity", "kind", "t1", "t2", "last_timestamp", "run_id")
 """Columns whose least and greatest values a commit tells, so that readers can pass over files."""
@@ -138,15 +138,13 @@ class OvertakenError(ChronotileError):
 
 
 class DataFile(NamedTuple):
-    """One file of a table."""
+    """One file of a table, its path relative to that, and its statistics as Delta writes them."""
 
     table: str
     path: str
-    """Relative to the table."""
     size: int
     bucket: int
     statistics: str = ""
-    """As Delta writes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +264,6 @@ class StoreSnapshot(NamedTuple):
     buckets_of: Mapping[str, int]
     """Table -> the buckets that it is divided into; not the same for all if a run died."""
     versions: Mapping[str, int]
-    """Table -> its version."""
     started_ms: int
     """The start of the last run that has committed."""
     is_torn: bool
@@ -348,7 +345,7 @@ class Run:
         that was frozen finds a commit in each table, and cannot add to it.
 
         Returns:
-            Table -> its version, of every table; none if nothing changes.
+            Table -> its version; none if nothing changes.
 
         Raises:
             OvertakenError: Another run has committed since this one looked.
@@ -395,10 +392,7 @@ class Run:
         replaced: Collection[int] | None,
         numbers: Mapping[str, int],
     ) -> None:
-        """Commit to one table: remove the files of some buckets, or of all, and add others.
-
-        Columns that the table lacks come in the same commit.
-        """
+        """Commit to one table: remove files of buckets, add others, and columns that it lacks."""
         from deltalake import Schema, transaction
 
         at_ms = now_ms()
@@ -463,11 +457,7 @@ def new_run(output: Output, snapshot: StoreSnapshot) -> Run:
 
 
 def open_output(out: str, storage: Mapping[str, str]) -> Output:
-    """Open a folder for tables; on a disk, make it if it is missing.
-
-    Raises:
-        ChronotileError: The folder is in memory.
-    """
+    """Open a folder for tables, but not in memory; on a disk, make it if it is missing."""
     output = Output(out=out, storage=tuple(sorted(storage.items())))
     store = output.store()
     if store.uri.startswith("memory:"):

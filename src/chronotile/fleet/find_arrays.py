@@ -5,10 +5,9 @@ groups, and the folders that could not be listed. Of a group it reads the lists 
 no other file.
 
 A folder with a schema, or with another folder that only arrays have, is an array. The search does
-not go below it: the arrays in its `__labels` are parts of it. The search goes through every other
-folder, which is a group or a plain folder. If it follows members, it goes to those of each group
-too, which may lie outside of the roots. A member that is not there is no problem here: a check of
-its group tells of it.
+not go below it: the arrays in its `__labels` are parts of it. It goes through every other folder,
+and if asked to the members of groups, wherever they lie. A member that is not there is no problem
+here: a check of its group tells of it.
 """
 
 from __future__ import annotations
@@ -61,14 +60,13 @@ class Unlisted(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """The arrays below the roots, and the folders that could not be listed, both sorted."""
+    """The arrays below the roots, the folders that could not be listed, and the groups, sorted."""
 
     uris: tuple[str, ...]
     problems: tuple[Unlisted, ...]
     left: tuple[str, ...] = ()
     """Folders that the search did not come to, as it had listed as many as it was allowed to."""
     groups: tuple[str, ...] = ()
-    """The groups that were met, sorted."""
     wide: tuple[Neighbours, ...] = ()
     """Folders that were left for a flat list, as it is cheaper."""
 
@@ -84,10 +82,7 @@ def find_arrays(
     most: int | None = None,
     flat: bool = False,
 ) -> Fleet:
-    """Find all arrays at or below the roots, each once.
-
-    The search follows no symbolic link below a root. A folder that cannot be listed does not stop
-    it: it is among the problems.
+    """Find all arrays at or below the roots, each once; symbolic links are not followed.
 
     Args:
         roots: Folders or URIs; a root that does not exist may be a pattern: `*`, `?` and `[…]`
@@ -208,7 +203,7 @@ class _FolderSearch:
 
 
 class _Visited(NamedTuple):
-    """The arrays and folders that a visit to one folder found."""
+    """What a visit to one folder found."""
 
     is_array: bool = False
     known: tuple[str, ...] = ()

@@ -3,11 +3,11 @@
 In: neighbours, which are folders of one folder. Out: the listing of every array in them, at any
 depth, as an inventory would give it. Opens no file.
 
-A walk asks once for each folder, and whoever reads an array asks seven times more. A flat list asks
-once for each 1,000 keys, and tells what each array holds as well. So it is cheaper for arrays of up
-to 8,000 objects. Of one that has more, only as many are listed; the list then goes on behind the
-array, whose reader lists it, folder by folder. So a flat list costs at most as much again as a walk
-that reads every array, and for arrays of 30 objects a 250th of it.
+A walk asks once for each folder, and whoever reads an array asks seven times more. So a flat list,
+which tells what each array holds as well, is cheaper for arrays of up to 8,000 objects. Of one that
+has more, only as many are listed; the list then goes on behind the array, whose reader lists it. So
+it costs at most as much again as a walk that reads every array, and for arrays of 30 objects a
+250th of it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ PAGES_OF_ARRAY = 8
 
 
 class Neighbours(NamedTuple):
-    """Folders of one folder, in the order of their keys."""
+    """The names of folders in one folder, in the order of their keys."""
 
     folder: str
-    """The place of the folder that they are in."""
     names: tuple[str, ...]
 
     @property
@@ -49,7 +48,7 @@ class Neighbours(NamedTuple):
         return tuple(f"{self.folder.rstrip('/')}/{name}" for name in self.names)
 
     def divided(self, most: int) -> Iterator[Neighbours]:
-        """Parts of at most so many folders, each without a gap.
+        """Give parts of at most so many folders, each without a gap.
 
         >>> [part.names for part in Neighbours("s3://b", ("a", "b", "c")).divided(2)]
         [('a', 'b'), ('c',)]
@@ -62,7 +61,7 @@ class Searched(NamedTuple):
     """The arrays that were found among neighbours."""
 
     rows: pa.Table
-    """The names of all that may be arrays, as in `inventory.NAMES`."""
+    """As in `inventory.NAMES`."""
     groups: tuple[str, ...] = ()
     problems: tuple[Unlisted, ...] = ()
     pages: int = 0
@@ -70,12 +69,7 @@ class Searched(NamedTuple):
 
 
 def neighbours(store: Store, names: Iterable[str]) -> Neighbours | None:
-    """Give the folders of a folder, if a flat list of them pays.
-
-    >>> from chronotile.storage.store import open_store
-    >>> neighbours(open_store("memory:doc-neighbours"), ["a", "b"]) is None
-    True
-    """
+    """Give the folders of a folder, if a flat list of them pays."""
     ordered = sorted(names, key=lambda name: f"{name}/")
     if len(ordered) < FEWEST or not all(map(store.can_list_after, ordered)):
         return None

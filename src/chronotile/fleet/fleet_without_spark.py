@@ -46,13 +46,11 @@ _PER_TASK = 16
 
 
 class FleetTables(NamedTuple):
-    """The tables of a fleet."""
+    """The tables of a fleet, the groups that were met, and what could not be listed."""
 
     tables: Mapping[str, pa.Table]
     groups: tuple[str, ...] = ()
-    """The groups that were met."""
     problems: tuple[Unlisted, ...] = ()
-    """The folders that could not be listed."""
 
     @property
     def is_whole(self) -> bool:
@@ -76,7 +74,7 @@ def make_tables(
     Args:
         roots: Arrays, folders above arrays, or patterns of them.
         names: The tables to make.
-        check: How far the findings go: `log`, `fragments` or `deep`.
+        check: How far the findings go.
         sizes: Measure each array: every file is listed for it.
         key: The key of the encrypted arrays.
         storage_options: Options of the storage.
@@ -103,21 +101,16 @@ def make_tables(
     in_memory = any(uri.startswith("memory:") for uri in fleet.uris)
     work = partial(_made, names=tuple(names), options=options)
     made_of = in_processes(work, tasks, alone=is_small or in_memory)
-    parts = []
+    parts: dict[str, list[pa.Table]] = {name: [TABLES[name].empty_table()] for name in names}
     for task, part in zip(tasks, made_of, strict=True):
-        parts.append(part)
+        for name in names:
+            parts[name].append(part[name])
         for _ in task:
             on_array()
     if "findings" in names:
-        found = [*group_findings(fleet.groups, key, storage_options)]
-        found += map(unlisted, fleet.problems)
-        parts.append({"findings": findings_table(tuple(found))})
-    made = {
-        name: pa.concat_tables(
-            [TABLES[name].empty_table(), *(part[name] for part in parts if name in part)]
-        )
-        for name in names
-    }
+        found = group_findings(fleet.groups, key, storage_options)
+        parts["findings"].append(findings_table((*found, *map(unlisted, fleet.problems))))
+    made = {name: pa.concat_tables(parts[name]) for name in names}
     return FleetTables(made, fleet.groups, fleet.problems)
 
 
@@ -195,15 +188,13 @@ def read_tables(
     store, found = open_store(folder, storage_options), {}
     for name in names:
         try:
-            files = [entry.path for entry in store.list_dir(name).files]
+            files = [
+                one.path for one in store.list_dir(name).files if one.path.endswith(".parquet")
+            ]
         except ArrayNotFoundError:
             return None
-        read = [
-            pq.read_table(io.BytesIO(store.read(path)))
-            for path in files
-            if path.endswith(".parquet")
-        ]
-        if not read:
+        if not files:
             return None
+        read = [pq.read_table(io.BytesIO(store.read(path))) for path in files]
         found[name] = pa.concat_tables(read, promote_options="default")
     return found

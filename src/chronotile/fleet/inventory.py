@@ -96,7 +96,6 @@ def read_manifest(place: str, storage_options: Mapping[str, str] | None = None) 
 
     Raises:
         ChronotileError: It is none, or of a kind that is not known.
-        StorageError: It cannot be read.
     """
     store, name = open_file(place, storage_options)
     data = store.read(name, limit=_MANIFEST_MAX)

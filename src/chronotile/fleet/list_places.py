@@ -1,7 +1,7 @@
-"""The arrays and groups below a place, one row each.
+"""The arrays and groups below a place, one row each; and the operations on them.
 
 In: roots of arrays. Out: the kind of each, its commits, fragments, bytes, last change and worst
-finding. The tables of the fleet have all of it; groups are read here.
+finding, out of the tables of the fleet; groups are read here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PlaceRow(NamedTuple):
     """The last time in its log, in ms."""
     severity: str | None
     finding: str | None
-    """The code of its worst finding."""
+    """The worst finding: its severity and code."""
 
     @property
     def is_unread(self) -> bool:
@@ -87,15 +87,7 @@ def list_places(
     storage_options: Mapping[str, str] | None = None,
     on_array: Callable[[], None] = lambda: None,
 ) -> list[PlaceRow]:
-    """List the arrays and groups at or below some roots.
-
-    Args:
-        roots: Arrays, groups, folders above them, or patterns of those.
-        sort: What to sort by.
-        sizes: Add up the files of each array.
-        key: The key of the encrypted ones.
-        storage_options: Options of the storage.
-        on_array: Called after each array.
+    """List the arrays and groups at or below some roots; the arguments are as of `make_tables`.
 
     Raises:
         ArrayNotFoundError: A root does not exist.

@@ -3,13 +3,12 @@
 In: the tables that a run has just committed, and a policy. Out: which arrays are due, and what
 `compact`, `consolidate` and `vacuum` did to them, or would do, in numbers. Tasks change arrays; the
 driver chooses them. Each array keeps a record of what was done to it (`change.operations`), which
-the next run shows in the table `operations`. An array that refuses is told like any other.
+the next run shows in the table `operations`.
 
-A limit on what may be removed is kept by planning first: the driver has every array planned, takes
-arrays in order as long as they fit, and has those changed, or in a dry run told of. A dry run plans
-`vacuum` for the array with the files that `consolidate` would put. The pace is kept by few tasks,
-each of which waits between two arrays. The stop switch, a file or object, is looked at before each
-array: what is under way ends in order.
+A limit on what may be removed is kept by planning first: the driver takes arrays in order as long
+as they fit. A dry run plans `vacuum` for the array with the files that `consolidate` would put. The
+pace is kept by few tasks, each of which waits between two arrays. The stop switch, a file or
+object, is looked at before each array: what is under way ends in order.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from chronotile.fleet.shares import packed
 from chronotile.fleet.surviving_tasks import KILLED, Care, run_job
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.overlay import overlaid
-from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_file, open_store
 
 if TYPE_CHECKING:
@@ -94,14 +92,12 @@ def _change(
     command: str, store: Store, options: Options, rule: PolicyRule, *, dry_run: bool
 ) -> Report:
     array = Array(store, options.read_key())
-    if command == "compact":
-        assert rule.compact is not None
+    if command == "compact" and rule.compact is not None:
         target, memory, quiet = rule.compact
         return array.compact(
             target_bytes=target, max_memory=memory, quiet=quiet, keep=rule.keep, dry_run=dry_run
         )
-    if command == "consolidate":
-        assert rule.consolidate is not None
+    if command == "consolidate" and rule.consolidate is not None:
         return array.consolidate(rule.consolidate, dry_run=dry_run)
     assert rule.vacuum is not None
     return array.vacuum(
@@ -130,8 +126,7 @@ def _maintained(array: str, report: Report) -> Maintained:
     )
 
 
-def passed_over(array: str, outcome: str, why: str) -> Maintained:
-    """Tell of an array that nothing was done to."""
+def _passed_over(array: str, outcome: str, why: str) -> Maintained:
     return Maintained(array=array, command="maintain", outcome=outcome, why=why)
 
 
@@ -145,7 +140,7 @@ _PARALLEL = 4
 
 
 class Maintenance(NamedTuple):
-    """The outcome of maintenance of a fleet."""
+    """The outcome of maintenance."""
 
     outcomes: tuple[tuple[str, int], ...] = ()
     """(command and outcome, arrays) pairs."""
@@ -154,12 +149,11 @@ class Maintenance(NamedTuple):
 
 
 class Due(NamedTuple):
-    """An array to maintain."""
+    """An array to maintain, or only to tell of, as it killed each process that tried."""
 
     array: str
     rule: PolicyRule
     killed: bool = False
-    """Whether it killed each process that tried: then it is only told of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,12 +177,7 @@ def arrays_due(
 ) -> list[Due]:
     """List the arrays that a policy wants maintained, sorted, but for those that are unread.
 
-    Args:
-        policy: The policy.
-        findings: Reads the table of findings.
-        arrays: Reads the table of arrays.
-        unread: Arrays that could not be read.
-        at_ms: The time from which ages count; now if left out.
+    Two functions read the tables `findings` and `arrays`; ages count from `at_ms`, or from now.
 
     >>> from chronotile.fleet.policy import simple_policy
     >>> rows = {"code": ["many-loose-commits", "tile-corrupt"], "uri": ["a", "b"]}
@@ -203,9 +192,7 @@ def arrays_due(
         for array, code in zip(*(batch[n].to_pylist() for n in ("uri", "code")), strict=True):
             found.setdefault(array, set()).add(code)
     now = now_ms() if at_ms is None else at_ms
-    only = _one_of("uri", found)
-    if any(rule.always for rule in policy.rules):
-        only = None
+    only = None if any(rule.always for rule in policy.rules) else _one_of("uri", found)
     due = []
     for batch in arrays(["uri", "last_timestamp"], only):
         columns = (batch[name].to_pylist() for name in ("uri", "last_timestamp"))
@@ -231,7 +218,7 @@ def run_maintenance(
     results: Results,
     progress: Callable[[str, int, int], None],
 ) -> Maintenance:
-    """Maintain arrays."""
+    """Maintain arrays, within the limits of the policy."""
     limits = policy.limits
     chosen, left = due[: limits.arrays], due[limits.arrays :] if limits.arrays else ()
     over = [(one, f"the policy allows {limits.arrays} arrays") for one in left]
@@ -248,7 +235,7 @@ def run_maintenance(
         chosen, more = _fitting(chosen, job("planning maintenance", chosen, plan), policy)
         over += more
     done = job("maintaining arrays", chosen, work)
-    done += [passed_over(one.array, "left", why) for one, why in over]
+    done += [_passed_over(one.array, "left", why) for one, why in over]
     outcomes = Counter(f"{one.command} {one.outcome}" for one in done)
     lines = sorted(_line(one) for one in done) if work.dry_run else ()
     return Maintenance(tuple(sorted(outcomes.items())), tuple(lines))
@@ -297,7 +284,7 @@ def _groups(items: Sequence[Due], policy: Policy, work: Work) -> Iterator[tuple[
 
 
 def pause_s(policy: Policy) -> float:
-    """Seconds that each of the parallel tasks takes at least for an array.
+    """Give the seconds that each of the parallel tasks takes at least for an array.
 
     >>> from chronotile.fleet.policy import Limits, Policy
     >>> pause_s(Policy(rules=(), limits=Limits(arrays_per_minute=120, parallel=2)))
@@ -327,10 +314,10 @@ def maintain_group(group: tuple[Due, ...], work: Work) -> list[Maintained]:
         stopped = stopped_by(work.stops)
         if stopped is not None:
             why = f"{stopped} is there"
-            done += [passed_over(rest.array, "stopped", why) for rest in group[number:]]
+            done += [_passed_over(rest.array, "stopped", why) for rest in group[number:]]
             break
         if one.killed:
-            done.append(passed_over(one.array, "refused", KILLED))
+            done.append(_passed_over(one.array, "refused", KILLED))
             continue
         done += maintain(one.array, work.options, one.rule, dry_run=work.dry_run)
         if number + 1 < len(group):
@@ -351,11 +338,9 @@ def stopped_by(stops: Iterable[tuple[str, tuple[tuple[str, str], ...]]]) -> str 
         try:
             store, name = open_file(place, dict(storage))
             store.head(name)
-        except MissingObjectError:
+        except FileNotFoundError:
             continue
         except ChronotileError as error:
-            if isinstance(error, FileNotFoundError):
-                continue
             return f"expected to look for {place}, found: {error}; as if it"
         return place
     return None

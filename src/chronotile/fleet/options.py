@@ -67,7 +67,7 @@ OF_STREAMS = ("state", "maxarrayspertrigger")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The checked options."""
+    """The checked options; `KNOWN` explains them."""
 
     roots: tuple[str, ...] = ()
     table: str = "commits"
@@ -77,9 +77,8 @@ class Options:
     """In ms, or a tag's name: `tag_windows` looks it up."""
     end: int | str = MAX_TIMESTAMP
     rows: str = "json"
-    """How the table `changes` gives rows: as text, or in columns of their own."""
     row_columns: pa.Schema | None = None
-    """Where rows are read: those columns, as Spark was promised."""
+    """Of changed rows in columns: those columns, as Spark was promised."""
     columns: tuple[str, ...] = ()
     """The columns that the user chose; none for all."""
     cells: bool = False
@@ -89,15 +88,11 @@ class Options:
     storage: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     check: Reach = "log"
     inventory: str | None = None
-    """The manifest of an inventory of the bucket."""
     fresh: bool = False
-    """With an inventory: ask each array whether it has newer commits."""
     max_findings: int = MOST
-    """Findings of one code and severity that are listed of an array."""
     push_filters: bool = False
     state: str | None = None
     max_arrays: int | None = None
-    """The most arrays of one batch of a stream."""
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -141,11 +136,7 @@ class Options:
 
 @lru_cache(maxsize=16)
 def holds_all(had: str | None, wanted: str) -> bool:
-    """Tell whether rows that were read with some options hold all that is asked for now.
-
-    Args:
-        had: What `asked` gave when they were read; None if that is not known.
-        wanted: What it gives now.
+    """Tell whether rows hold all that is asked for now, by what `asked` gave then and gives now.
 
     >>> holds_all(Options(sizes=True).asked("1"), Options().asked("1"))
     True
@@ -250,15 +241,10 @@ def _check_inventory(options: Options, *, streaming: bool) -> None:
 
 def _roots(options: Mapping[str, str]) -> tuple[str, ...]:
     roots = [options["path"]] if options.get("path") else []
-    if "paths" in options:
-        try:
-            several = json.loads(options["paths"])
-        except ValueError:
-            several = None
-        if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
-            raise _wrong("paths", "expected a JSON list of roots")
-        roots += several
-    return tuple(roots)
+    try:
+        return (*roots, *json.loads(options.get("paths", "[]")))
+    except ValueError:
+        raise _wrong("paths", "expected a JSON list of roots") from None
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -2,9 +2,8 @@
 
 In: options. Out: `FleetPlan`: a share for each bucket that has arrays. The driver lists the top of
 the fleet. If that is not all of it, tasks go on from there, and leave what they find in files, one
-for each bucket: the driver then knows how many arrays there are, and no array by name. Folders of
-a bucket that have many neighbours are listed flat, and with an inventory of the bucket nobody lists
-anything: the files then hold the listing of each array too, so that its reader asks for none.
+for each bucket: the driver then knows how many arrays there are, and no array by name. With an
+inventory of the bucket nobody lists anything: the files hold the listing of each array too.
 """
 
 from __future__ import annotations
@@ -78,9 +77,8 @@ class FleetPlan(NamedTuple):
     arrays: int
     problems: tuple[Unlisted, ...]
     groups: tuple[str, ...] = ()
-    """The groups; an inventory tells of none."""
     inventory: Inventory | None = None
-    """The inventory that the arrays were found in."""
+    """The inventory that the arrays were found in; it tells of no groups."""
 
 
 def find_fleet(
@@ -90,11 +88,7 @@ def find_fleet(
     most: int | None = None,
     flat: bool = True,
 ) -> Fleet:
-    """Find the arrays that the options ask for, as `find_arrays` does.
-
-    Raises:
-        StorageError: A root cannot be listed, or none of the arrays that a file names.
-    """
+    """Find the arrays that the options ask for, as `find_arrays` does."""
     listed = options.arrays is not None
     fleet = find_arrays(
         options.uris() if listed else options.roots,
@@ -131,11 +125,11 @@ def plan_fleet(
         spark: The session that searches, if the fleet is large; None if this process has to.
         options: Where the arrays are.
         run: The run, for files of the plan.
-        before: The buckets of the last run, if this one uses its tables.
+        before: The buckets of the last run.
         progress: Called now and then with (tasks done, all tasks).
         known: Folders that are known to be arrays, and are not listed again.
-        follow: Go to members of groups outside of the roots too, if the driver alone can search.
-            Tasks, each with folders of its own, would find one member several times.
+        follow: Go to members of groups outside of the roots too, if the driver alone can search:
+            tasks, each with folders of its own, would find one member several times.
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -154,13 +148,7 @@ def plan_fleet(
 
 
 def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
-    """List the neighbours of a fleet flat, if it has any; give all of its arrays.
-
-    Args:
-        fleet: What `find_arrays` has found, with folders that it left for a flat list.
-        options: How to list.
-        follow: Go to members of groups too, wherever they lie.
-    """
+    """List the neighbours of a fleet flat; give all arrays, if asked with members of groups."""
     wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
     found = list(ahead(partial(search_flat, options=options), wide, AT_ONCE))
     rows = whole_arrays([unlisted_rows(fleet.uris), *(one.rows for one in found)])
@@ -210,7 +198,7 @@ def _estimated_arrays(inventory: Inventory, read: Callable[[InventoryFile], pa.T
 
 
 def results_of(run: Run) -> Results:
-    """Name the folder for what the tasks of a run return."""
+    """Name the folder for what tasks return."""
     return Results(run.store(), f"{run.folder}/results")
 
 
@@ -266,7 +254,7 @@ def _by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
 
 
 def _bundles(buckets: int) -> int:
-    """How many bundles there are; a bucket's number tells its bundle, as both are powers of two."""
+    """Count the bundles; a bucket's number tells its bundle, as both are powers of two."""
     return max(buckets // BUCKETS_IN_BUNDLE, 1)
 
 
@@ -277,15 +265,7 @@ def _write_plan(
     buckets: int,
     run: Run,
 ) -> tuple[Share, ...]:
-    """Bring the rows of each bucket together, and leave them in a file for each.
-
-    Args:
-        spark: The session.
-        items: What a task each reads.
-        read: Gives the rows of an item, as in `inventory.NAMES`.
-        buckets: The number of buckets.
-        run: The run; its own folder gets the files.
-    """
+    """Have a task read the rows of each item; leave those of each bucket in a file."""
     from chronotile.fleet.session import rows_in_tasks, sink
 
     def write(batches: Iterator[pa.RecordBatch]) -> list[Any]:

@@ -3,33 +3,12 @@
 In: a file in TOML. Out: `Policy`, checked as a whole before anything is touched. Touches no array,
 and knows nothing of Spark.
 
-    stop = "s3://lake/stop"       # while this object exists, no further array is begun
+The guide on fleets has one with every key. `compact` needs the engine on each executor; each of its
+options may be left out. Tags that an array has are always kept; an array that lacks a tag of `keep`
+is refused. An array that no rule matches is left alone.
 
-    [limits]                      # of one run; each is left out for none
-    arrays = 1000                 # arrays that are changed
-    removed_files = 100000        # files, and bytes, that are removed: planned first, then chosen
-    removed_bytes = 50000000000
-    arrays_per_minute = 120
-    parallel = 4                  # arrays at the same time
-
-    [[rule]]                      # the first rule that matches an array counts
-    arrays = ["sales/**", "s3://lake/logs/*"]
-    except = ["**/audit"]
-    consolidate = "all"           # commits, fragment-meta, array-meta, all; left out: not
-    compact = { target_bytes = "1GB", max_memory = "2GB", quiet = "1h" }   # left out: not
-    vacuum = "commits"            # commits, fragments, fragment-meta, array-meta, all
-    quiet = "1h"                  # leave an array with a commit younger than this
-    always = false                # true: also if no finding asks for it
-    orphans = false               # vacuum also unfinished fragments that no commit names
-    deletes = false               # vacuum also deletes that no fragment needs
-    age = "24h"                   # how old such an orphan or delete has to be
-    keep = ["release-1"]          # times and tags: windows that end there stay as they are
-    keep_days = 30                # and windows that end within so many days
-
-`compact` needs the engine on each executor; each of its options may be left out. Tags that an array
-has are always kept; an array that lacks a tag of `keep` is refused.
-An array that no rule matches is left alone. `*`, `?` and `[…]` match within a part of a path, `**`
-any number of parts; a pattern that is neither a URI nor an absolute path matches the end of one.
+`*`, `?` and `[…]` match within a part of a path, `**` any number of parts; a pattern that is no URI
+and no absolute path matches the end of one.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ from chronotile.storage.place import MissingObjectError
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from chronotile.check.findings import Finding
     from chronotile.fleet.array_tables import Piece
@@ -82,14 +82,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OlderBucket:
-    """The rows that the store holds of the arrays of one bucket."""
+    """The rows that the store holds of the arrays of one bucket, as they are divided now."""
 
     output: Output
     files: tuple[DataFile, ...]
     """The files that may have rows of them."""
     bucket: int
     buckets: int
-    """How the arrays are divided now."""
     can_stay: bool
     """Whether the files have rows of no other arrays, so that they can stay as they are."""
 
@@ -160,10 +159,9 @@ def older_bucket(
 
 
 def unchanged_here(output: Output, options: Options, most: int) -> dict[str, bool]:
-    """Tell of each array that the store knows whether this process can see it unchanged.
+    """Tell of each array that the store knows whether a few questions to a disk show no change.
 
-    On a disk that takes a few questions, and no list: so a small fleet in which nothing has
-    happened needs no task. Tell nothing of a store of more than `most` arrays.
+    So a small fleet needs no task. Tell nothing of a store of more than `most` arrays.
     """
     asked, known = options.asked(__version__), {}
     for batch in output.rows(LAST, [URI, *Noted._fields]):
@@ -185,23 +183,6 @@ def _is_same(store: Store, noted: Noted, options: Options, asked: str, began_ms:
         and holds_all(noted.asked, asked)
         and is_unchanged(store, noted, began_ms)
     )
-
-
-def hidden_below(
-    folders: Sequence[Unlisted], known: Collection[str], found: Collection[str]
-) -> dict[str, str]:
-    """Give the arrays that an older run knows, and that a folder that cannot be listed hides.
-
-    >>> from chronotile.fleet.find_arrays import Unlisted
-    >>> hidden_below([Unlisted("s3://b/g", "403")], ["s3://b/g/a", "s3://b/h"], [])
-    {'s3://b/g/a': 's3://b/g cannot be listed: 403'}
-    """
-    unread: dict[str, str] = {}
-    for folder in folders:
-        start = f"{folder.uri.rstrip('/')}/"
-        inside = [uri for uri in known if uri.startswith(start) and uri not in found]
-        unread |= dict.fromkeys(inside, unlisted_words(folder))
-    return unread
 
 
 def unlisted_words(folder: Unlisted) -> str:
@@ -347,7 +328,6 @@ class Task:
     options: Options
     run: Run
     older: OlderBucket | None = None
-    """What the store holds of the bucket."""
     since_last: bool = False
     """Skip arrays that have not changed."""
     groups: tuple[str, ...] = ()
@@ -359,9 +339,8 @@ class Task:
     fresh_ms: int | None = None
     """With an inventory: look for commits that are newer than this."""
     fleet: int = 0
-    """Arrays of the fleet."""
+    """Arrays of the fleet, of which `limit` may be unreadable."""
     limit: Limit = MAX_UNREADABLE
-    """How many of them may be unreadable."""
     findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     """Array -> its findings, if a check has them already."""
 
@@ -391,14 +370,12 @@ class Done:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Done:
         """Make a result of its JSON form."""
-        return cls(
-            **{
-                **document,
-                "files": tuple(DataFile(*one) for one in document["files"]),
-                "changed": tuple(document["changed"]),
-                "unread": tuple(UnreadArrays(*one) for one in document["unread"]),
-            }
-        )
+        lists = {
+            "files": tuple(DataFile(*one) for one in document["files"]),
+            "changed": tuple(document["changed"]),
+            "unread": tuple(UnreadArrays(*one) for one in document["unread"]),
+        }
+        return cls(**{**document, **lists})
 
 
 def sum_of(done: Iterable[Done]) -> Done:
@@ -444,9 +421,12 @@ class _BucketReading:
         for array, error in failed.items():
             if array not in unread:
                 self._add(self._without(array, error))
-        hidden: dict[str, str] = {}
-        if task.problems:
-            hidden = hidden_below(task.problems, self._noted, places)
+        hidden = {
+            array: unlisted_words(folder)
+            for folder in task.problems
+            for array in self._noted
+            if array.startswith(f"{folder.uri.rstrip('/')}/") and array not in places
+        }
         unread |= task.given_up
         lost = {**unread, **hidden}
         members, again, is_same = self._members()
@@ -543,7 +523,7 @@ class _BucketReading:
         return failed
 
     def _stop(self, failed: Mapping[str, Exception]) -> None:
-        """Stop the run: the storage refuses everything, and the limit is passed."""
+        """Stop all tasks: the storage refuses everything, and the limit is passed."""
         task = self._task
         task.run.stop()
         unread = [UnreadArrays(array, error_words(error)) for array, error in failed.items()]

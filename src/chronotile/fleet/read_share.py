@@ -1,8 +1,7 @@
 """Reading the arrays of one task of the data source.
 
 In: a share and options. Out: tables, array by array; an array that cannot be read becomes a
-finding, and stops no other. The task itself opens what it needs; a listing that is known is not
-asked for again.
+finding, and stops no other. A listing that is known is not asked for again.
 
 A window may name tags. An array that has no such tag is an error: rows of another window would be
 wrong, and no rows would be too. Of a group that is the root, all members are read at its own tag.
@@ -108,11 +107,7 @@ class OpenPlace(NamedTuple):
 def open_place(place: ListedArray, options: Options, fresh_ms: int | None = None) -> OpenPlace:
     """Open an array, by its listing if that is known.
 
-    Args:
-        place: The array.
-        options: How to open it.
-        fresh_ms: Ask, with one request, for commits dated after this, in ms; they show that the
-            listing is outdated.
+    A commit dated after `fresh_ms`, for which one request asks, shows that it is outdated.
     """
     store = open_store(place.uri, options.storage_options)
     # The names of commits begin with their time, so that one short list has the new ones.
@@ -124,14 +119,7 @@ def open_place(place: ListedArray, options: Options, fresh_ms: int | None = None
 
 
 def measure_array(store: Store) -> OpenPlace:
-    """List the files of an array with their sizes: in a bucket by one flat list.
-
-    >>> from chronotile.storage.store import open_store
-    >>> store = open_store("memory:doc-measure-array")
-    >>> store.put_if_absent("__schema/s", b"abc")
-    >>> [entry[:2] for entry in measure_array(store).entries]
-    [('__schema/s', 3)]
-    """
+    """List the files of an array with their sizes: in a bucket by one flat list."""
     try:
         entries = store.measure(MEASURED)
     except (ArrayNotFoundError, StorageError):
@@ -220,13 +208,7 @@ def read_share(share: Share, options: Options) -> Iterator[pa.Table]:
 
 
 def members_of(group: str, options: Options, *, logs: bool = True) -> pa.Table:
-    """List the members of a group, with what is there.
-
-    Args:
-        group: The group.
-        options: How to open it.
-        logs: Whether to read the log of each array, for its commits and last time.
-    """
+    """List the members of a group, with what is there; without logs no commits and times."""
     dataset = dataset_at(open_store(group, options.storage_options), options.read_key())
     found = member_rows(dataset, sizes=False, nested=False, logs=logs)
     return members_table(row.to_dict() for row in found)

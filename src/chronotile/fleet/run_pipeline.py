@@ -5,12 +5,11 @@ In: roots of arrays, and a folder for output. Out: commits to the tables of the 
 commits; tasks read, and write files.
 
 A fleet is read in waves, each committed by itself, so that a run that is killed has not worked in
-vain: with `since_last` the next one goes on. An array that cannot be read is not a damaged array.
-If more of them than the limit allows cannot be read, the run stops; else it repeats their rows from
-the last run that could read them, and marks them as stale.
+vain: with `since_last` the next one goes on. If more arrays than the limit allows cannot be read,
+the run stops; else it repeats their rows from the last run that could read them, as stale.
 
 Nothing in the driver grows with the fleet: it knows buckets and their files (see `shares`), and of
-arrays their number. The README says what a fleet costs, in requests and hours.
+arrays their number.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.fleet.array_tables import findings_table
+from chronotile.fleet.array_tables import findings_rows
 from chronotile.fleet.check_all import group_findings, unlisted
 from chronotile.fleet.delta_store import (
     LAST,
@@ -89,15 +88,14 @@ class Job:
     out: str
     out_storage: dict[str, str] = field(default_factory=dict, repr=False)
     since_last: bool = False
-    """Read only arrays whose listing has changed since the last run."""
+    """Read only arrays that have changed since the last run."""
     policy: Policy | None = None
     """What maintenance does to which arrays; None for no maintenance."""
     dry_run: bool = False
     """Maintenance only reports what it would do."""
     checked: FleetCheck | None = None
-    """The findings on the arrays, groups and folders of the fleet, if a check has them already."""
+    """The findings on the fleet, if a check has them already."""
     max_unreadable: Limit = MAX_UNREADABLE
-    """How much of the fleet may be unreadable before the run stops."""
 
 
 def run(
@@ -105,12 +103,9 @@ def run(
     job: Job,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Summary:
-    """Run the pipeline.
+    """Run the pipeline, in a session, or without one in processes of this machine.
 
-    Args:
-        spark: The session to run it in; None for processes of this machine.
-        job: What to do.
-        progress: Called now and then with (what is under way, tasks done, all tasks).
+    `progress` is called now and then with (what is under way, tasks done, all tasks).
 
     Raises:
         ArrayNotFoundError: A root does not exist.
@@ -178,14 +173,13 @@ class _PipelineRun:
         self._spark, self._job, self._run, self._snapshot = spark, job, run_, snapshot
         self._progress = progress
         self._killers: list[UnreadArrays] = []
-        """Arrays that kill every process that reads them."""
         self._seen: dict[str, bool] = {}
         """Array that the store knows -> whether the driver has seen that it has not changed."""
         self.plan = FleetPlan(0, (), 0, ())
 
     @property
     def _is_whole(self) -> bool:
-        """Return True if nothing of the tables can stay as it is."""
+        """True if nothing of the tables can stay as it is."""
         before = self._snapshot.buckets
         return self._snapshot.is_torn or (before is not None and before != self.plan.buckets)
 
@@ -240,11 +234,8 @@ class _PipelineRun:
         plan = self.plan
         if self._is_whole or plan.problems:
             return frozenset()
-        files = self._snapshot.files["members"]
-        groups = {
-            *(file.bucket for file in files),
-            *(bucket_of(g, plan.buckets) for g in plan.groups),
-        }
+        groups = {file.bucket for file in self._snapshot.files["members"]}
+        groups |= {bucket_of(group, plan.buckets) for group in plan.groups}
         known: dict[int, dict[str, bool]] = {}
         for array, is_same in self._seen.items():
             known.setdefault(bucket_of(array, plan.buckets), {})[array] = is_same
@@ -258,21 +249,17 @@ class _PipelineRun:
 
     def _folders(self) -> tuple[DataFile, ...]:
         """Write the findings on folders that could not be listed, or those of the check."""
-        checked = self._job.checked
-        if checked is None:
-            options = self._job.options
+        job, writer = self._job, BucketWriter(self._run, NO_BUCKET)
+        found = job.checked.beside_arrays if job.checked else map(unlisted, self.plan.problems)
+        if job.checked is None and self._spark is None:
             # A driver of Spark would read every group of a large fleet.
-            groups = self.plan.groups if self._spark is None else ()
-            found = group_findings(groups, options.key_at_driver(), options.storage_options)
-            findings = findings_table((*found, *map(unlisted, self.plan.problems)))
-        else:
-            findings = findings_table(checked.beside_arrays)
-        writer = BucketWriter(self._run, NO_BUCKET)
-        writer.add("findings", findings)
+            key, storage = job.options.key_at_driver(), job.options.storage_options
+            found = (*group_findings(self.plan.groups, key, storage), *found)
+        writer.add("findings", findings_rows(found))
         return writer.close()
 
     def _waves(self, same: frozenset[int]) -> Iterator[list[Task]]:
-        """Divide the tasks of the run; a fleet that is divided in another way is one wave."""
+        """Divide the tasks; a fleet that is now divided in another way is one wave."""
         wave: list[Task] = []
         arrays = 0
         for task in self._tasks(same):
@@ -316,7 +303,7 @@ class _PipelineRun:
             )
 
     def _killed(self, task: Task) -> Task:
-        """Give the task that repeats the rows of an array that kills the process that reads it."""
+        """Give the task that repeats the rows of an array that kills whoever reads it."""
         arrays = [place.uri for place in task.share.places(task.run)]
         self._killers += [UnreadArrays(array, KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self.plan.arrays, self._job.max_unreadable)
@@ -353,7 +340,6 @@ class _Wave:
     replaced: frozenset[int] | None
     """Buckets that those files stand for; None if the rows of all buckets are replaced."""
     folders: tuple[Unlisted, ...]
-    """Folders that could not be listed."""
     arrays: int
     limit: Limit
 

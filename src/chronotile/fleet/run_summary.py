@@ -1,9 +1,8 @@
 """The summary of a run, its metrics for a monitoring system, and how much may be unreadable.
 
 In: the tables `arrays` and `findings`. Out: `Totals` and `Summary`: arrays, commits, findings by
-code, the costliest arrays, what maintenance would save; a file in the text format of
-Prometheus, as its node exporter's textfile collector reads it, which `prometheus_client` writes.
-Knows nothing of Spark.
+code, the costliest arrays, what maintenance would save; a file in the text format of Prometheus, as
+its node exporter's textfile collector reads it. Knows nothing of Spark.
 
 Every sample has the label `out`, so that the files of several pipelines can lie in one folder. A
 run that failed leaves the first four metrics only: alert on `chronotile_run_success`, and on the
@@ -46,13 +45,10 @@ class Totals:
     bytes: int = 0
     """Of these arrays."""
     log_bytes: int = 0
-    """Read of the commit logs."""
     engine_open_requests: int = 0
     """Requests that it takes an engine to open every array once, in a bucket."""
     engine_open_requests_after_maintenance: int = 0
-    """The same after commits and footers are consolidated and vacuumed."""
     open_requests: int = 0
-    """Requests that it takes this package to open every array once."""
     findings: tuple[tuple[str, str, int], ...] = ()
     """(severity, code, how many), the most frequent first."""
     worst: tuple[tuple[int, str], ...] = ()
@@ -82,10 +78,7 @@ _OF_FINDINGS = ["severity", "code", "path", "message"]
 
 
 def totals_of(rows: Callable[[str, list[str]], Iterable[pa.RecordBatch]]) -> Totals:
-    """Add up the tables of a fleet.
-
-    Args:
-        rows: Reads some columns of a table, batch by batch, as there may be very many rows.
+    """Add up the tables of a fleet, of which a function reads some columns, batch by batch.
 
     >>> def rows(name, columns):
     ...     value = 0 if name == "arrays" else "x"
@@ -123,7 +116,6 @@ class Summary:
 
     out: str
     run: str
-    """The name of the run."""
     totals: Totals
     read: int
     """Arrays that were read."""
@@ -199,14 +191,7 @@ METRICS = {
 def write_metrics(
     path: Path, out: str, status: int, seconds: float, summary: Summary | None = None
 ) -> None:
-    """Replace the file in one step.
-
-    Args:
-        path: The file.
-        out: The folder of the tables.
-        status: The exit status of the command.
-        seconds: How long the run took.
-        summary: The summary of the run; None if it failed.
+    """Replace the file of metrics in one step; a run that failed has no summary.
 
     Raises:
         StorageError: The file cannot be written.
@@ -257,18 +242,16 @@ _WORDS_MAX = 300
 
 
 class UnreadArrays(NamedTuple):
-    """An array that could not be read, damaged or not."""
+    """An array that could not be read, and why."""
 
     array: str
     words: str
-    """The error, in words."""
 
 
 class Limit(NamedTuple):
-    """A number of arrays, or a share of the fleet."""
+    """A number of arrays, or a share of the fleet; and the text that the user wrote."""
 
     text: str
-    """The limit as the user wrote it."""
     value: int | Fraction
 
     def of(self, total: int) -> int:
@@ -316,14 +299,9 @@ class UnreadableError(StorageError):
 def check_limit(
     out: str, unread: Sequence[UnreadArrays], total: int, limit: Limit, *, more: int = 0
 ) -> None:
-    """Refuses a run that could not read more arrays than the limit allows.
+    """Refuse a run that could not read more arrays than the limit allows.
 
-    Args:
-        out: The output.
-        unread: The arrays that could not be read.
-        total: All arrays.
-        limit: The limit.
-        more: Further arrays that could not be read, of which nobody holds the names.
+    Nobody holds the names of `more` of them.
 
     Raises:
         UnreadableError: The run is above the limit.

@@ -1,9 +1,9 @@
 """Spark sessions for the command line, and data frames whose rows this package makes.
 
-In: a master, and settings; items, and functions that run in tasks. Out: a session that can run the
-pipeline, or one error at once if there is none to be had, where Spark tries for a minute and ends
-in pages of Java; data frames, and what sinks leave, on classic Spark and on Spark Connect alike. A
-session that is running already is used as it is, and left running.
+In: a master, and settings; items, and functions that run in tasks. Out: a session, or one error at
+once where Spark tries for a minute and ends in pages of Java; data frames, and what sinks leave, on
+classic Spark and on Spark Connect alike. A session that is running already is used as it is, and
+left running.
 
 Frames and sinks are data sources of Spark: a reader has one partition an item, so that a task gets
 its own item and no other; a writer gets the rows of a partition, and commits on the driver.
@@ -118,10 +118,7 @@ def rows_in_tasks(
     make: Callable[[T], Iterable[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Make a data frame of what a function makes of each item, in a task each.
-
-    Task n has item n.
-    """
+    """Make a data frame of what a function makes of each item; task n has item n."""
 
     class Tasks(_TaskSource):
         def schema(self) -> StructType:
@@ -143,19 +140,8 @@ def sink(
 ) -> Any:
     """Hand the rows of each partition to a function, and then all that it returned to another one.
 
-    Spark calls `commit` once, on its driver, with what the partitions gave that count: none twice,
-    even if a task ran twice.
-
-    Args:
-        frame: The rows.
-        write: Takes the rows of a partition; what it returns can be pickled.
-        commit: Takes what the partitions returned, in their order; what it returns can be JSON.
-        store: Where the sink leaves that.
-        path: The file that it leaves.
-
-    Raises:
-        ChronotileError: `commit` raised it.
-        TaskError: `commit` raised another error.
+    Spark calls `commit` once, on its driver, with what the partitions returned, in their order:
+    nothing twice, even if a task ran twice. What it returns, or its error, is left in a file.
     """
 
     class SinkSource(_TaskSource):
@@ -171,8 +157,7 @@ def sink(
 def keep_modules() -> None:
     """Exempt what a worker has loaded from the search for garbage; only the first call does.
 
-    A worker of Spark searches after every task, and after every step of a plan. All modules
-    together take 30 ms of that, and are never garbage.
+    A worker of Spark searches after every task and step of a plan, and modules take 30 ms of that.
     """
     gc.freeze()
 

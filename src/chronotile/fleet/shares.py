@@ -13,7 +13,8 @@ from __future__ import annotations
 import io
 import zlib
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import chain, groupby, islice, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -46,23 +47,17 @@ def listed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[ListedArray]:
 
     A row without a path says that the listing of its array is not known.
     """
-    array: str | None = None
-    entries: list[Entry] | None = []
-    for batch in batches:
-        columns = (batch.column(name).to_pylist() for name in ("array", *_ENTRY))
-        for uri, *words in zip(*columns, strict=True):
-            if uri != array:
-                if array is not None:
-                    yield ListedArray(array, None if entries is None else tuple(entries))
-                array, entries = uri, []
-            if words[0] is None:
-                entries = None
-                continue
+    names = ("array", *_ENTRY)
+    columns = ([batch.column(name).to_pylist() for name in names] for batch in batches)
+    rows = chain.from_iterable(zip(*one, strict=True) for one in columns)
+    for array, own in groupby(rows, itemgetter(0)):
+        entries = [Entry(*words) for _, *words in own]
+        if any(one.path is None for one in entries):
+            yield ListedArray(array)
+        else:
             # A name out of bounds is no part of an array, and never a path.
-            if entries is not None and is_path(str(words[0]).removesuffix("/")):
-                entries.append(Entry(*words))
-    if array is not None:
-        yield ListedArray(array, None if entries is None else tuple(entries))
+            inside = (one for one in entries if is_path(one.path.removesuffix("/")))
+            yield ListedArray(array, tuple(inside))
 
 
 def to_stream(rows: pa.Table) -> bytes:
@@ -123,11 +118,7 @@ def count_arrays(rows: pa.Table) -> int:
 
 
 def bucket_count(arrays: int, before: int | None = None) -> int:
-    """Give the number of buckets for a fleet, a power of two.
-
-    Args:
-        arrays: Arrays of the fleet.
-        before: The buckets of the last run; their number stays if it is about right.
+    """Give the number of buckets for a fleet, a power of two; that of before, if it is about right.
 
     >>> bucket_count(500), bucket_count(10**7), bucket_count(5000, 8)
     (4, 4096, 8)

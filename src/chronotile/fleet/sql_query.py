@@ -43,15 +43,8 @@ def query_fleet(
 ) -> pa.Table:
     """Answer a query over the tables of every array at or below some roots.
 
-    The column of the array is `uri`, as in the tables of the pipeline.
-
-    Args:
-        query: One statement of SQL.
-        roots: Arrays, or folders above arrays.
-        rows: Reads the rows of one array, for the table `rows`.
-        key: The key of the encrypted arrays.
-        storage_options: Options of the storage.
-        on_array: Called after each array.
+    The column of the array is `uri`, as in the tables of the pipeline. `rows` reads the rows of one
+    array, for the table of that name; the other arguments are as of `make_tables`.
 
     Raises:
         ModuleNotFoundError: DuckDB is not installed.
@@ -72,7 +65,6 @@ def query_fleet(
     settings = {"python_enable_replacements": "false", "autoinstall_known_extensions": "false"}
     with duckdb.connect(config=settings) as base:
         for name, table in tables.items():
-            # `array` is a word of SQL; the tables of a fleet in Delta say `uri` too.
             base.register(name, table if name == ROWS else renamed(table))
         try:
             return base.sql(query).to_arrow_table()

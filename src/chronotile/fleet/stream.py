@@ -5,10 +5,8 @@ across restarts. `Watch` looks which arrays have changed, `CommitStream` chooses
 tasks open its arrays, each once: the driver opens none. A task puts the record of its batch before
 it gives the rows (see `stream_state`).
 
-A commit is new if its name is new; a commit that moves from a file of its own into a `.con` is not.
 An array that cannot be read is left for a later batch. It is told in the driver's log, once for
-each error, in the progress of the query (`latestOffset`), and by a row in a stream of findings. A
-commit that is vacuumed away between plan and reading is gone from the log and from the stream.
+each error, in the progress of the query (`latestOffset`), and by a row in a stream of findings.
 
 On a disk, a folder tells when its names last changed: two questions for each array that nothing has
 happened to, however many commits it has. A file that is written slowly changes no name; so an array
@@ -70,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLook:
-    """The commits that one look found."""
+    """What one look found."""
 
     marks: Mapping[str, str]
     """Array -> a text that changes with its commit files."""
@@ -94,15 +92,9 @@ class Watch:
         self._known: dict[str, _KnownArray] = {}
         self._stores: dict[str, Store] = {}
         self._is_flat = True
-        """Whether to list neighbours flat."""
 
     def look(self) -> StreamLook:
-        """Find the arrays, and the mark of each.
-
-        Raises:
-            ArrayNotFoundError: A root does not exist.
-            StorageError: A root cannot be listed.
-        """
+        """Find the arrays, and the mark of each."""
         storage = self._options.storage_options
         found = find_all(self._options, known=self._known, flat=self._is_flat)
         places = list(listed_places(found.rows.to_batches()))
@@ -216,7 +208,7 @@ def _new_rows(one: Planned, batch: int, records: Records, options: Options) -> p
             made = next_record(one.array, before, own, now_ms(), forget_ms)
             record = records.put(made, batch)
             if record.unread is None:
-                return _chosen(log, rows, _once(own) & np.isin(own, record.new), options)
+                return _chosen(log, own, rows, record.new, options)
     if record.unread is not None:
         _log.warning("left for a later batch: %s %s", one.array, record.unread)
         return _told(one, record.unread, options)
@@ -241,12 +233,14 @@ def _given(array: str, wanted: Hashes, options: Options) -> pa.Table | None:
         _log.warning("%s: its new commits are gone with it", error)
         return None
     own, rows = contents(log, options)
-    return _chosen(log, rows, _once(own) & np.isin(own, wanted), options)
+    return _chosen(log, own, rows, wanted, options)
 
 
-def _chosen(log: Log, rows: pa.Table, mask: np.ndarray, options: Options) -> pa.Table:
-    """Give some rows; in a stream of changes those are events, and what they did is read now."""
-    chosen = rows.filter(pa.array(mask))
+def _chosen(log: Log, own: Hashes, rows: pa.Table, wanted: Hashes, options: Options) -> pa.Table:
+    """Give the first row of each hash; of changes those are events, and what they did is read."""
+    first = np.zeros(len(own), bool)
+    first[np.unique(own, return_index=True)[1]] = True
+    chosen = rows.filter(pa.array(first & np.isin(own, wanted)))
     if options.table != "changes":
         return chosen
     columns = options.row_columns
@@ -275,13 +269,6 @@ def contents(log: Log, options: Options) -> tuple[Hashes, pa.Table]:
     by_kind = dict(zip(COMMIT_WORDS, EXTENSIONS, strict=True))
     named = zip(table["name"].to_pylist(), table["kind"].to_pylist(), strict=True)
     return hashes(name + by_kind[kind] for name, kind in named), table
-
-
-def _once(own: Hashes) -> np.ndarray:
-    """Give a mask of the first row of each hash."""
-    chosen = np.zeros(len(own), bool)
-    chosen[np.unique(own, return_index=True)[1]] = True
-    return chosen
 
 
 def _told(one: Planned, problem: str, options: Options) -> pa.Table | None:
@@ -430,14 +417,7 @@ class CommitStream(_Reader):
 
 
 def _number(offset: Offset) -> int:
-    """Read the number of a batch.
-
-    Raises:
-        ChronotileError: An earlier version made the offset, which holds commits itself.
-
-    >>> _number({"batch": 7})
-    7
-    """
+    """Read the number of a batch, which an offset of an earlier version lacks."""
     if "batch" not in offset:
         problem = "expected the number of a batch, found an offset of an earlier version"
         raise ChronotileError("checkpoint", f"{problem}: give the query a new checkpointLocation")

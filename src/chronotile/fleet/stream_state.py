@@ -9,13 +9,12 @@ batches; the plan of each batch: its arrays, and the record that each begins wit
     STATE/records/<array>-<batch>   what the batch gave of the array, and all that is known of it
     STATE/unread/<batch>-<array>    put before a record that says that the array was not read
 
-The name identifies a commit, never its time: a commit that is dated in the past is new all the
-same. A stream keeps 8 bytes of the name's hash.
+The name identifies a commit, never its time: one that is dated in the past is new all the same, one
+that moves from a file of its own into a `.con` is not. A stream keeps 8 bytes of the name's hash.
 
 Tasks write records. The first record of a batch and an array decides; a task that runs again, or
-twice at once, gives what that record says. So each row comes once, whatever dies. A record holds
-the hashes of what is in the array now, and of what was there until lately. What has been gone for a
-week is forgotten: state grows with the array, not with its history.
+twice at once, gives what that record says. So each row comes once, whatever dies. What has left the
+array for a week is forgotten: state grows with the array, not with its history.
 
 Two queries that share a folder get the same batches, as long as none is more than a few behind:
 plans, and records that only they need, are removed after that. All arrays stand in each plan, as a
@@ -83,14 +82,9 @@ class Record:
 def next_record(
     array: str, before: Record | None, own: Hashes, now_ms: int, forget_ms: int = FORGET_MS
 ) -> Record:
-    """Give the record of an array that holds `own` now.
+    """Give the record of an array that holds `own` now, after that of its last batch.
 
-    Args:
-        array: The array.
-        before: What the last batch that read the array left.
-        own: The hashes of what is in it.
-        now_ms: The time.
-        forget_ms: For how long what leaves the array is remembered.
+    What leaves the array is remembered for `forget_ms`.
 
     >>> first = next_record("a", None, np.array([1, 2], np.uint64), 0)
     >>> then = next_record("a", first, np.array([2, 3], np.uint64), 5)
@@ -300,11 +294,8 @@ class Plans:
     ) -> int:
         """Write the plan after a batch; if another query was first, its plan is the next batch.
 
-        Args:
-            number: The batch.
-            arrays: Array to read -> its mark.
-            problems: Array or folder that cannot be listed -> why.
-            present: The arrays that are there; None if some could not be listed.
+        It reads arrays, each with its mark, and tells why others cannot be listed. Those that are
+        not present are forgotten in time, unless it is not known which are.
         """
         index, at_ms = self.index(number), now_ms()
         over = index.forget(present, at_ms) if present is not None else {}

@@ -2,15 +2,14 @@
 
 In: a function, and items: one task calls it with one item; perhaps a second function that gets all
 results. Out: what that returns, or the results, however many processes died on the way. Knows
-nothing of what the items are, and runs on Spark Connect as well; without a session, in a few
-processes of this machine.
+nothing of what the items are; without a session, a few processes of this machine run them.
 
 A job is a write of Spark's: its tasks work, and its commit, which Spark calls once on its driver,
-ends the job. Spark ends a job when one of its tasks has died a few times, as when memory runs out,
-and loses what the other tasks returned. So every task leaves its result, as JSON, in a folder when
-it is done. An item whose task has died is split, and its pieces run, and so on down to an item that
-cannot be split; that runs once more alone, and another item then takes its place. The job that has
-no item left to run after it commits for all of them.
+ends it. Spark ends a job when one of its tasks has died a few times, as when memory runs out, and
+loses what the other tasks returned. So every task leaves its result, as JSON, in a folder. An item
+whose task has died is split, and its pieces run, down to an item that cannot be split; that runs
+once more alone, and another item then takes its place. The job that has no item left to run after
+it commits for all of them.
 
 An error that the function raises is no death: it ends the job.
 """
@@ -95,8 +94,6 @@ class Results(NamedTuple):
 
 
 class _Death(NamedTuple):
-    """A task that died, and what Spark says of it."""
-
     task: int
     cause: Exception
 
@@ -122,18 +119,19 @@ def run_job(
 ) -> Any:
     """Call a function with each item, in a task each, and another one with all results.
 
+    Both functions can be pickled, and what they return can be JSON.
+
     Args:
         spark: The session; None for processes of this machine.
-        work: The function; it can be pickled, and what it returns can be JSON.
+        work: The function.
         items: The items.
         progress: Called now and then with (tasks done, all tasks).
         results: A folder for what tasks return.
         care: What to do with items whose tasks die; without it, a death ends the job.
-        finish: Takes the results, as JSON, in any order, where Spark's driver runs. It can be
-            pickled, and what it returns can be JSON.
+        finish: Takes the results, in any order, where Spark's driver runs.
 
     Returns:
-        What `finish` returned, as JSON; the results themselves, if it is left out.
+        What `finish` returned, as JSON.
 
     Raises:
         ChronotileError: A function raised it.

@@ -24,7 +24,6 @@ from chronotile.storage.place import MissingObjectError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from chronotile.history.listing import Listing
     from chronotile.storage.store import Entry, Store
 
 
@@ -33,19 +32,10 @@ GRAIN_MS = 3_000
 
 
 def file_stamps(store: Store, listing: Listing, began_ms: int) -> dict[str, str] | None:
-    """Path of each file that is read -> its size and ETag; none if the listing tells them.
+    """Give path -> size and time of each file that is read, unless the listing tells them.
 
-    In a bucket a listing tells sizes and ETags; on a disk this asks each file that is read for its
-    size and time.
-
-    Args:
-        store: Where the array is.
-        listing: The listing of the array.
-        began_ms: When reading the array, or listing it, began.
-
-    Returns:
-        The stamps; None if a file was written after that time, or so shortly before that a second
-        change would leave it with the same time.
+    None if a file was written after reading began, or so shortly before that a second change would
+    leave it with the same time.
     """
     stamps: dict[str, str] = {}
     for path in () if listing.stamps else listing.read_paths():
@@ -101,11 +91,7 @@ def note(
 ) -> Noted:
     """Tell what to note of an array that was just read.
 
-    Args:
-        store: Where the array is.
-        listing: The listing that was read.
-        began_ms: When reading began.
-        times: What `listing.folder_times` gave before that, if more was read than the listing.
+    `times` is what `folder_times` gave before that, if more was read than the listing.
     """
     stamps, times = file_stamps(store, listing, began_ms), times or listing.folder_times
     if stamps is None:
