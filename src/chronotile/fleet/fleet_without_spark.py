@@ -150,17 +150,15 @@ def write_tables(
     tables = {name: renamed(table) for name, table in tables.items()}
     if store.local_path is not None:
         return tuple(_replace(table, Path(out) / paths[name]) for name, table in tables.items())
-    try:
-        there = {entry.path for name in paths for entry in store.list_dir(name).files}
-    except ArrayNotFoundError:
-        there = set()
-    for path in sorted(there.intersection(paths.values())):
-        problem = "expected no table there, found one: in a bucket nothing is overwritten"
-        raise ObjectExistsError(store.uri_of(path), f"{problem}; give another folder")
     for name, table in tables.items():
         sink = io.BytesIO()
         pq.write_table(table, sink)
-        store.put_if_absent(paths[name], sink.getvalue())
+        try:
+            store.put_if_absent(paths[name], sink.getvalue())
+        except ObjectExistsError:
+            problem = "expected no table there, found one: in a bucket nothing is overwritten"
+            where = store.uri_of(paths[name])
+            raise ObjectExistsError(where, f"{problem}; give another folder") from None
     return tuple(store.uri_of(path) for path in paths.values())
 
 

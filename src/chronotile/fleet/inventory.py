@@ -245,12 +245,9 @@ _STRONG = rf"^(?:(?:{SCHEMA}|{COMMITS}|{FRAGMENTS})/|{_OLD_SCHEMA}$)"
 
 
 def listing_rows(objects: pa.Table, bucket: str, below: Iterable[str] = ()) -> pa.Table:
-    """Give the names of all folders that may be arrays, as in `NAMES`.
+    """Give the names of all folders of a bucket that may be arrays, as in `NAMES`.
 
-    Args:
-        objects: Objects, as in `OBJECTS`.
-        bucket: The place of the bucket.
-        below: Only keys below these prefixes; all if there are none.
+    Of the objects only those count whose keys are below some prefixes, if there are any.
 
     >>> keys = ["g/a/__schema/s", "g/a/__fragments/f/x.tdb", "g/a/__fragments/f/y.tdb"]
     >>> nulls = [pa.nulls(3, pa.int64()), pa.nulls(3, pa.int64()), pa.nulls(3, pa.string())]

@@ -117,18 +117,10 @@ def list_places(
 
 
 def _array_row(one: Mapping[str, Any], worst: Mapping[str, tuple[str, str]]) -> PlaceRow:
-    dense = one["dense"]
-    severity, code = worst.get(one["array"], (None, None))
-    return PlaceRow(
-        uri=one["array"],
-        kind="unreadable" if dense is None else "dense" if dense else "sparse",
-        commits=one["commits"],
-        fragments=one["fragments"],
-        bytes=one["bytes"],
-        changed=one["last_timestamp"],
-        severity=severity,
-        finding=code,
-    )
+    uri, dense = one["array"], one["dense"]
+    kind = "unreadable" if dense is None else "dense" if dense else "sparse"
+    numbers = (one[name] for name in ("commits", "fragments", "bytes", "last_timestamp"))
+    return PlaceRow(uri, kind, *numbers, *worst.get(uri, (None, None)))
 
 
 def _group_row(store: Store, key: bytes | None, worst: Mapping[str, tuple[str, str]]) -> PlaceRow:

@@ -172,7 +172,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool = False) -> Option
     }
     for name in options:
         if name not in KNOWN and not name.startswith(STORAGE):
-            raise _unknown(name)
+            hint = did_you_mean(repr(name), map(repr, [*KNOWN, STORAGE]))
+            words = hint or f": {', '.join(KNOWN)}, {STORAGE}*"
+            raise _wrong(name, f"expected a known option{words}")
     given_key = options.get("secret_key")
     reach = _one_of("check", options.get("check", "log"), get_args(Reach))
     checked = Options(
@@ -294,12 +296,6 @@ def _key_in(place: str, storage: tuple[tuple[str, str], ...]) -> bytes:
     store, name = open_file(place, dict(storage))
     data = store.read(name, limit=1 << 10)
     return _key(data.rstrip(b"\r\n") if len(data) > 32 else data, "key_file")
-
-
-def _unknown(name: str) -> ChronotileError:
-    hint = did_you_mean(repr(name), map(repr, [*KNOWN, STORAGE]))
-    hint = hint or f": {', '.join(KNOWN)}, {STORAGE}*"
-    return _wrong(name, f"expected a known option{hint}")
 
 
 def _wrong(name: str, problem: str) -> ChronotileError:

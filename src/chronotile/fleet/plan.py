@@ -121,15 +121,9 @@ def plan_fleet(
 ) -> FleetPlan:
     """Find the arrays of a fleet, and divide them.
 
-    Args:
-        spark: The session that searches, if the fleet is large; None if this process has to.
-        options: Where the arrays are.
-        run: The run, for files of the plan.
-        before: The buckets of the last run.
-        progress: Called now and then with (tasks done, all tasks).
-        known: Folders that are known to be arrays, and are not listed again.
-        follow: Go to members of groups outside of the roots too, if the driver alone can search:
-            tasks, each with folders of its own, would find one member several times.
+    Tasks of the session, if there is one, search a large fleet; else this process does. `before` is
+    the number of buckets of the last run. If asked, the search follows members of groups out of the
+    roots, unless tasks search: each with folders of its own, they would find one several times.
 
     Raises:
         ArrayNotFoundError: A root does not exist.

@@ -185,11 +185,6 @@ def _is_same(store: Store, noted: Noted, options: Options, asked: str, began_ms:
     )
 
 
-def unlisted_words(folder: Unlisted) -> str:
-    """Say why an array below a folder, or the folder itself, could not be read."""
-    return f"{folder.uri} cannot be listed: {folder.message}"
-
-
 def as_stale(name: str, table: pa.Table, stale: pa.Array) -> pa.Table:
     """Give rows of an older run as a later one repeats them, which could not read some arrays."""
     is_stale = pc.is_in(table[URI], stale)
@@ -422,7 +417,7 @@ class _BucketReading:
             if array not in unread:
                 self._add(self._without(array, error))
         hidden = {
-            array: unlisted_words(folder)
+            array: f"{folder.uri} cannot be listed: {folder.message}"
             for folder in task.problems
             for array in self._noted
             if array.startswith(f"{folder.uri.rstrip('/')}/") and array not in places

@@ -19,16 +19,20 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from chronotile.errors import ChronotileError, StorageError
-from chronotile.fleet.array_tables import findings_rows
+from chronotile.fleet.array_tables import findings_table
 from chronotile.fleet.check_all import group_findings, unlisted
 from chronotile.fleet.delta_store import (
+    BUCKET,
     LAST,
     DataFile,
     Run,
     StoreSnapshot,
     new_run,
     open_output,
+    renamed,
 )
 from chronotile.fleet.maintenance import (
     Maintenance,
@@ -48,7 +52,6 @@ from chronotile.fleet.read_bucket import (
     run_task,
     sum_of,
     unchanged_here,
-    unlisted_words,
 )
 from chronotile.fleet.run_summary import (
     MAX_UNREADABLE,
@@ -208,8 +211,7 @@ class _PipelineRun:
         versions = dict(self._snapshot.versions)
         same = self._same_buckets()
         done = Done(unchanged=sum(one.count for one in self.plan.shares if one.bucket in same))
-        files = self._folders()
-        replaced = frozenset({NO_BUCKET} if files or NO_BUCKET in self._snapshot.filled else ())
+        files, replaced = self._folders()
         for tasks in self._waves(same):
             wave = _Wave(
                 run=self._run,
@@ -247,16 +249,22 @@ class _PipelineRun:
             and all(own.get(place.uri) for place in share.places(self._run))
         )
 
-    def _folders(self) -> tuple[DataFile, ...]:
-        """Write the findings on folders that could not be listed, or those of the check."""
+    def _folders(self) -> tuple[tuple[DataFile, ...], frozenset[int]]:
+        """Write the findings on groups and folders, if others are there; tell what they replace."""
         job, writer = self._job, BucketWriter(self._run, NO_BUCKET)
         found = job.checked.beside_arrays if job.checked else map(unlisted, self.plan.problems)
         if job.checked is None and self._spark is None:
             # A driver of Spark would read every group of a large fleet.
             key, storage = job.options.key_at_driver(), job.options.storage_options
             found = (*group_findings(self.plan.groups, key, storage), *found)
-        writer.add("findings", findings_rows(found))
-        return writer.close()
+        table, is_there = findings_table(found), NO_BUCKET in self._snapshot.filled
+        now, only = renamed(table), pc.field(BUCKET) == NO_BUCKET
+        stored = self._run.output.rows("findings", now.column_names, only) if is_there else ()
+        before = [row for batch in stored for row in batch.to_pylist()]
+        if before == now.to_pylist() and not self._is_whole:
+            return (), frozenset()
+        writer.add("findings", table)
+        return writer.close(), frozenset({NO_BUCKET})
 
     def _waves(self, same: frozenset[int]) -> Iterator[list[Task]]:
         """Divide the tasks; a fleet that is now divided in another way is one wave."""
@@ -344,12 +352,7 @@ class _Wave:
     limit: Limit
 
     def commit(self, documents: list[Any]) -> dict[str, Any]:
-        """Commit what the tasks have written, if they could read enough.
-
-        Raises:
-            UnreadableError: More could not be read than the limit allows.
-            OvertakenError: Another run has committed since this one looked.
-        """
+        """Commit what the tasks have written, if they could read enough."""
         added = sum_of(map(Done.from_json, documents))
         done = sum_of((self.before, added))
         self._check_limit(done)
@@ -361,7 +364,7 @@ class _Wave:
         starts = tuple(one.array for one in done.unread)
         # A folder of which no array is known stands for itself.
         folders = [
-            UnreadArrays(folder.uri, unlisted_words(folder))
+            UnreadArrays(folder.uri, f"{folder.uri} cannot be listed: {folder.message}")
             for folder in self.folders
             if not any(array.startswith(f"{folder.uri.rstrip('/')}/") for array in starts)
         ]

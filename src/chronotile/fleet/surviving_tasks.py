@@ -123,15 +123,12 @@ def run_job(
 
     Args:
         spark: The session; None for processes of this machine.
-        work: The function.
+        work: The function that gets an item.
         items: The items.
         progress: Called now and then with (tasks done, all tasks).
         results: A folder for what tasks return.
         care: What to do with items whose tasks die; without it, a death ends the job.
-        finish: Takes the results, in any order, where Spark's driver runs.
-
-    Returns:
-        What `finish` returned, as JSON.
+        finish: Takes the results, in any order, where Spark's driver runs; its own is returned.
 
     Raises:
         ChronotileError: A function raised it.
