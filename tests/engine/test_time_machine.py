@@ -504,6 +504,31 @@ def test_a_moment_of_its_own(array: EngineArray) -> None:
         ct.restore(array.uri, 10)
 
 
+def test_the_ways_by_commits_alone_need_no_engine(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2})
+    ct.open(array.uri).delete("a == 1")
+    (delete,) = ct.open_log(array.uri).view().deletes
+    (tmp_path / "tiledb.py").write_text("raise ImportError('not here')\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    script = "import sys; from chronotile.cli import main; sys.exit(main(sys.argv[1:]))"
+    for arguments, rows in (
+        (("undelete", array.uri, delete.name), ((1, 1), (2, 2))),
+        (("undo", array.uri), ((2, 2),)),
+        (("undelete", array.uri, delete.name, "--ever"), ((1, 1), (2, 2))),
+        (("restore", array.uri, "--to", "5"), ()),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert array.answer(*NOW) == rows
+
+
 def test_what_a_broken_off_change_left_is_taken_back(array: EngineArray) -> None:
     store = open_store(array.uri)
     before, files = array.answer(*NOW), array.files("__commits")

@@ -526,6 +526,18 @@ def test_rows_that_a_purge_took_are_counted(made: EngineArray) -> None:
         opened(made).undelete(name)
 
 
+def test_rows_that_a_purge_only_hides_are_not_lost(made: EngineArray) -> None:
+    handle = opened(made)
+    handle.delete("a >= 20", at=30)
+    (name,) = (file.removesuffix(".del") for file in made.files("__commits", "*.del"))
+    made.write(40, {9: 9})
+    purge = handle.compact(quiet="0s", purge=True)
+    with pytest.raises(RefusedError, match=f"a purge hides 2 rows .*undo .* {purge.operation}"):
+        opened(made).undelete(name)
+    opened(made).undo(purge)
+    assert opened(made).undelete(name).rows == {"restored": 2}
+
+
 def test_each_way_back_says_how_many_rows_it_touches(made: EngineArray) -> None:
     opened(made).delete("a >= 20", at=30)
     (name,) = (file.removesuffix(".del") for file in made.files("__commits", "*.del"))

@@ -46,7 +46,7 @@ from chronotile.rows.cell_source import acting_changes, cell_source, fragments_t
 from chronotile.rows.commit_changes import removed_of
 from chronotile.rows.counted import MOST_CELLS, MOST_FRAGMENTS
 from chronotile.rows.diff import AFTER, DELETE, INSERT, count_changes
-from chronotile.rows.engine import Engine, NoEngineError, require_engine
+from chronotile.rows.engine import Engine, NoEngineError
 from chronotile.rows.engine_cells import layout_of, read_cells
 from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
@@ -162,11 +162,10 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bo
     Raises:
         RefusedError: No row comes back.
     """
-    log = open_with_enumerations(store, key)
-    if not _is_countable(log):
-        return plan
     try:
-        require_engine()
+        log = open_with_enumerations(store, key)
+        if not _is_countable(log):
+            return plan
         snap = snapshot(log, last_time(log))
         applied = fragments_that_applied(log, name) if ever else {}
         count = plan.rows.get("restored") or _count(_removed_alone(snap, name, applied))
@@ -177,9 +176,12 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bo
         return plan
     if not (count or ever):
         _refuse_nothing(snap, name, lost)
-    words = f"{count_text(lost, 'row')} that it removed are lost: a purge took them"
-    losses = (*plan.losses, *([words] if lost else []))
-    notes = [*_notes_on_rest(snap, name, applied, count, away, removed)]
+    losses, notes = plan.losses, [*_notes_on_rest(snap, name, applied, count, away, removed)]
+    rows_lost = f"{count_text(lost, 'row')} that it removed"
+    if lost and (undo := _undo_of_purge(log)) is not None:
+        notes.insert(0, f"a purge hides {rows_lost}; to bring them back, too: {undo}")
+    elif lost:
+        losses = (*losses, f"{rows_lost} are lost: a purge took them")
     return replace(
         plan,
         rows=plan.rows or {"restored": count},
@@ -236,7 +238,11 @@ def _refuse_nothing(snap: Snapshot, name: str, lost: int) -> NoReturn:
     """
     undelete = f"chronotile undelete {shell_word(snap.log.array)}"
     problem = f"no row comes back: later writes or a restore took what {name} removed"
-    if lost:
+    if lost and (undo := _undo_of_purge(snap.log)) is not None:
+        rows = count_text(lost, "row")
+        problem = f"no row comes back: a purge hides {rows} that {name} removed"
+        problem += f"; to bring them back first: {undo}"
+    elif lost:
         problem = f"expected rows that {name} removed, found {count_text(lost, 'row')} lost"
         problem += ": a purge took them"
     elif name not in {change.name for change in acting_changes(snap)}:
@@ -273,6 +279,17 @@ def _lost(log: Log, name: str, there: int) -> int:
         if isinstance(known, int) and any(name in uri for uri in record["added"]):
             return max(known - there, 0)
     return 0
+
+
+def _undo_of_purge(log: Log) -> str | None:
+    """Give the command that undoes the last purge of ours, if what it hid is still there."""
+    there = {*log.history.listing.fragments}
+    for record in operations.tell_operations(log.store):
+        options, hidden = record["options"], record["hidden"]
+        purges = isinstance(options, dict) and options.get("purge") and hidden
+        if record["state"] == "done" and purges and there.issuperset(hidden):
+            return f"chronotile undo {shell_word(log.array)} {record['id']}"
+    return None
 
 
 def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) -> Plan:
