@@ -372,7 +372,7 @@ def _axis(layout: Layout) -> Iterator[str]:
         texts = f'<text y="18">{tick.text}</text><text y="31">{tick.day}</text>'
         yield f'<g class="tick" {place}><path d="M0 0V5"/>{texts}</g>'
     title = axis_title(layout.low, layout.high)
-    yield f'<text class="soft" x="0" y="{layout.bottom + 31:g}">{title}</text>'
+    yield f'<text class="soft" x="4" y="{layout.bottom + 31:g}">{title}</text>'
 
 
 def _counted(picture: Picture, counts: Counts, layout: Layout) -> Iterator[str]:
