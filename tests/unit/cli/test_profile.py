@@ -172,6 +172,10 @@ def test_each_place_of_a_call_has_its_own_options(
         again = ["replicate", source, f"{elsewhere}/replicate", "--target-storage", token]
         assert main(again) == 0, capsys.readouterr().err
         capsys.readouterr()
+        assert main(["tables", bucket, "--out", f"{elsewhere}/tables"]) == 0
+        page = str(tmp_path / "report.html")
+        assert main(["report", f"{elsewhere}/tables", "-o", page]) == 0
+        capsys.readouterr()
         kinds = {one["uri"]: one["kind"] for one in answer(capsys, "ls", bucket, elsewhere)}
         assert kinds == dict.fromkeys(
             (source, f"{elsewhere}/clone", f"{elsewhere}/replicate"), "sparse"
