@@ -304,7 +304,7 @@ def test_rows_of_before_a_field_was_added_are_counted(
     evolution = tiledb.ArraySchemaEvolution(array.ctx)
     evolution.add_attribute(tiledb.Attr("b", dtype=np.int32))
     evolution.array_evolve(array.uri)
-    words = "rows that lack b: up to all of 2 fragments (4 cells) from before b was added"
+    words = "rows written before b was added, in 2 fragments: up to 4 cells"
     with pytest.raises(RefusedError) as refused:
         ct.write_delete(array.uri, "b == 7")
     assert words in str(refused.value)

@@ -203,7 +203,7 @@ def test_what_is_young_or_large_is_left_alone(tmp_path: Path) -> None:
     assert left(report) == {"its files are younger than 10m": 2}
     (note,) = (note for note in report.notes if "younger" in note)
     assert note.startswith("2 fragments left alone, such as __50_50_")
-    assert note.endswith(f"to merge all the same: chronotile compact {array.uri} --quiet 0s")
+    assert note.endswith(f"to merge them now: chronotile compact {array.uri} --quiet 0s")
     assert [len(one["fragments"]) for one in report.to_dict()["batches"]] == [4]
     assert left(compact(array, target_bytes="5kB", dry_run=True)) == {LARGE: 6}
     sizes = [
@@ -327,7 +327,10 @@ def test_a_full_disk_is_seen_before(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     report = compact(array)
     assert len(visible(array)) == 6
-    assert any("bytes of room, found 1,000; --scratch DIR" in note for note in report.notes)
+    assert any(
+        "bytes of room, found 1,000; to take another disk, add --scratch DIR" in note
+        for note in report.notes
+    )
 
 
 def test_another_folder_to_merge_in(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ class _Making:
         }
         steps = [self._folder(store, prefix, part.folder) for part in state.parts]
         steps += [
-            self._file(prefix, path, path, sizes.get(path), "visible at the window")
+            self._file(prefix, path, path, sizes.get(path), "visible in the window")
             for path in (*meta, *history.listing.enumerations)
         ]
         commits = _commits(history, state, stand_ins)
@@ -258,7 +258,7 @@ def _commits(history: History, state: PastState, stand_ins: Mapping[str, bytes])
     others = [item for item in state.updates if item.uri in loose]
     tiles = {item.uri: item.tile for item in (*state.deletes, *others)}
     for uri, tile in (tiles | dict(stand_ins)).items():
-        yield put(uri, tile, "in force at the window")
+        yield put(uri, tile, "in force in the window")
 
 
 def _refuse_others(there: Store, plan: Plan) -> None:

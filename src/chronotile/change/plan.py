@@ -161,7 +161,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Change:
-    """What a plan and its report both say of a change."""
+    """The facts about a change that its plan and its report share."""
 
     command: str
     array: str

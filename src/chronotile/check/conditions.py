@@ -197,15 +197,14 @@ def lacking_words(
     """Say what a delete does to fragments that lack its fields, and to their cells.
 
     >>> lacking_words({"a": ("b",)})
-    'it also removes rows that lack b: up to all of 1 fragment from before b was added'
+    'it also removes rows written before b was added, in 1 fragment'
     >>> lacking_words({"a": ("b",)}, 7, "it would hide")
-    'it would hide rows that lack b: up to all of 1 fragment (7 cells) from before b was added'
+    'it would hide rows written before b was added, in 1 fragment: up to 7 cells'
     """
     fields = ", ".join(sorted({name for names in lacking.values() for name in names}))
     count, was = count_text(len(lacking), "fragment"), "were" if "," in fields else "was"
-    of_cells = "" if cells is None else f" ({count_text(cells, 'cell')})"
-    some = f"{lead} rows that lack {fields}"
-    return f"{some}: up to all of {count}{of_cells} from before {fields} {was} added"
+    at_most = "" if cells is None else f": up to {count_text(cells, 'cell')}"
+    return f"{lead} rows written before {fields} {was} added, in {count}{at_most}"
 
 
 def failures(view: View) -> Iterator[str]:

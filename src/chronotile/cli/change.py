@@ -291,7 +291,7 @@ _from_now = time_option(
 def delete(call: Call, **options: Any) -> int:
     """Delete the rows of ARRAY that satisfy a predicate: write a delete commit.
 
-    Rows written at or before the commit's time disappear from every open that covers it. In a
+    Rows written at or before the commit's time disappear from every open that sees it. In a
     group, --member names the arrays.
     """
     return call.ask(call.place.delete, **options)
@@ -355,7 +355,7 @@ def erase(
 
     This cannot be undone. Every other row stays as it is, in every window. A certificate says what
     was read, what is left, and what could not be searched. The exit status is 0 only if no
-    match was found after it. Needs TileDB: pip install 'chronotile[engine]'.
+    match was found afterwards. Needs TileDB: pip install 'chronotile[engine]'.
     """
     form = form_of(output, (".json", ".html")) if output is not None else ""
     if not (yes or verify or may_ask(as_json=call.as_json) or call.how["dry_run"]):
@@ -432,7 +432,7 @@ def write_certificate(done: Report | GroupReport, output: str, form: str) -> Non
 @command(epilog="\b\nExample:\n  chronotile apply demo/array --dry-run")
 @changing
 def apply(call: Call) -> int:
-    """Carry out the updates of ARRAY: write their rows, so that every TileDB program sees them.
+    """Apply the updates of ARRAY: write their rows, so that every TileDB program sees them.
 
     The rows get the values at the update's own time; the update itself goes into the quarantine.
     Needs TileDB: pip install 'chronotile[engine]'.
@@ -548,8 +548,8 @@ def compact(call: Call, **options: Any) -> int:
 def vacuum(call: Call, **options: Any) -> int:
     """Remove what no window of ARRAY needs: replaced commits, fragments and metadata.
 
-    Of a dense array, and of metadata, the times before a merge can then no longer be read; a note
-    says so first.
+    A dense array, and metadata, can then no longer be read at times before a merge; a note says so
+    first.
     """
     return call.show(call.place.vacuum(**options, **call.how))
 
@@ -629,7 +629,7 @@ def undo(call: Call, operation: str | None) -> int:
 @command(epilog="\b\nExample:\n  chronotile publish demo/tonight demo/array")
 @click.argument("staging", metavar="STAGING...", nargs=-1, required=True, type=PlaceType("dir"))
 @changing
-@time_option("--at", help="Times of the fragments (default: their own).")
+@time_option("--at", help="The time that the fragments get (default: their own times).")
 @flag(
     "--own-times",
     help="In a group: keep the fragments' own times. Members then show them one by one.",
@@ -708,7 +708,7 @@ def clone(
     "target_options",
     metavar="NAME=VALUE",
     multiple=True,
-    help="An option of TARGET's storage: those of --storage; again for more.",
+    help="A storage option of TARGET (default: those of --storage); again for more.",
 )
 @shared_option("--dry-run", is_flag=True, help="Copy nothing; say what would be done.")
 @shared_option("--verbose", is_flag=True, help="List every file, not only the first few.")

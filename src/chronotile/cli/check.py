@@ -151,7 +151,7 @@ def check(
     of each fragment, and compares them with the files. With --deep it also opens the cell files: it
     compares tiles, chunks and checksums, and decompresses every tile whose filters it knows. Exits
     with 1 if there is an error or a warning (--fail-on), and with 3 if something could not be read;
-    what only a key opens is an info (--fail-on info).
+    an encrypted array without a key is an info (--fail-on info).
 
     With --fix, it runs the repairs, updates and consolidations that the hints name; `chronotile
     undo` takes each of them back. It never vacuums.

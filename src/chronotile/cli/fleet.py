@@ -75,7 +75,7 @@ def _places(rows: Sequence[PlaceRow]) -> Iterator[RenderableType]:
 def list_(roots: tuple[str, ...], sort: Sort, sizes: bool, access: Access) -> Answer:
     """List the arrays and groups below ROOT: kind, commits, fragments, size, last change.
 
-    The last column is the worst finding of a look at each log: `chronotile check` says more. Exits
+    The last column is the worst finding in each log; `chronotile check` looks further. Exits
     with 3 if an array could not be read.
     """
     from chronotile.fleet.list_places import list_places
@@ -110,8 +110,8 @@ def sql(query: str, roots: tuple[str, ...], as_of: str | None, access: Access) -
     """Answer a QUERY in SQL over the tables of all arrays below ROOT, with DuckDB.
 
     The tables are arrays, commits, conditions, fragments, findings and usage; the column uri joins
-    them. If ROOT is one array or group, rows is a table too, which TileDB reads. The columns of
-    fragments from cells on are NULL here: `chronotile fragments ARRAY` reads them.
+    them. If ROOT is one array or group, rows is a table too, which TileDB reads. In
+    fragments, cells and the columns behind it are NULL: `chronotile fragments ARRAY` reads them.
     Needs DuckDB: pip install 'chronotile[sql]'.
     """
     from chronotile.fleet.sql_query import query_fleet

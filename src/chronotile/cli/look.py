@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from chronotile.visibility.view import Delete, View
 
 
-class Part(NamedTuple):
+class MemberAnswer(NamedTuple):
     """One member of a group, and what a command says of it."""
 
     node: Node
@@ -77,7 +77,7 @@ class Part(NamedTuple):
         return 0 if self.answer is None else self.answer.status
 
 
-def _members_json(group: str, parts: Sequence[Part]) -> dict[str, Any]:
+def _members_json(group: str, parts: Sequence[MemberAnswer]) -> dict[str, Any]:
     """Give one object for each member; `report` is what the command says of an array."""
     members = [
         {
@@ -92,7 +92,7 @@ def _members_json(group: str, parts: Sequence[Part]) -> dict[str, Any]:
     return {"group": group, "members": members}
 
 
-def _members_text(group: str, parts: Sequence[Part]) -> Iterator[RenderableType]:
+def _members_text(group: str, parts: Sequence[MemberAnswer]) -> Iterator[RenderableType]:
     """Give one part after the other, each below the path of its member."""
     kinds = Counter(part.node.found for part in parts)
     words = f"{count_text(len(parts), 'member')}: " if parts else "no members"
@@ -134,19 +134,19 @@ def each_array(
     if isinstance(place, Array):
         return answer(place)
     nodes = place.nodes(member, end)
-    parts: list[Part] = []
+    parts: list[MemberAnswer] = []
     absent: list[WrongCallError] = []
     with progress("reading members", sum(node.found == "array" for node in nodes)) as step:
         for node in nodes:
             if node.found != "array" or node.store is None:
-                parts.append(Part(node))
+                parts.append(MemberAnswer(node))
                 continue
             try:
-                parts.append(Part(node, answer(Array(node.store, place.key))))
+                parts.append(MemberAnswer(node, answer(Array(node.store, place.key))))
             except WrongCallError as error:  # what is asked for is not in this member
                 absent.append(error)
             except ChronotileError as error:
-                parts.append(Part(node, error=error))
+                parts.append(MemberAnswer(node, error=error))
             step()
     if absent and not any(part.answer for part in parts):
         raise absent[0]

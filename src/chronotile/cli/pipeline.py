@@ -205,7 +205,7 @@ def _bar(console: Console) -> Iterator[Step]:
     "--check",
     type=click.Choice(["log", "fragments", "deep"]),
     default="log",
-    help="Check the log, the metadata of fragments too, or their cells too (default: log).",
+    help="Check only the log, also the metadata of fragments, or also their cells (default: log).",
 )
 @click.option(
     "--sizes/--no-sizes",
@@ -225,9 +225,9 @@ def tables(
 ) -> Answer | PipelineReport:
     """Write the tables of every array below ROOT as Delta tables, without Spark.
 
-    The tables are those of `pipeline`: arrays, commits, conditions, fragments, findings, members,
-    operations; run_history has a row for each run, and listings is for --since-last. Local
-    processes write them; up to a few thousand arrays this is faster than Spark.
+    Each table is a folder in DIR: arrays, commits, conditions, fragments, findings, members and
+    operations, as `pipeline` writes them. run_history has a row for each run; --since-last keeps
+    what it needs in listings. Up to a few thousand arrays this is faster than Spark.
     """
     refuse_array(out, access)
     with progress("reading arrays"):
@@ -332,7 +332,7 @@ def _in_delta(
     "reach",
     type=click.Choice(["log", "fragments", "deep"]),
     default="log",
-    help="Check the log, the metadata of fragments too, or their cells too (default: log).",
+    help="Check only the log, also the metadata of fragments, or also their cells (default: log).",
 )
 @click.option(
     "--max-findings-per-code",
@@ -378,8 +378,8 @@ def pipeline(
     """Turn the commit logs of all arrays below ROOT into Delta tables, with Spark.
 
     Each commit file is read once. A run commits each table (arrays, commits, conditions, fragments,
-    findings, members, operations) once, or once each 65,536 arrays; if it fails, the last good rows
-    stay. ROOT may hold `*`, `?` and `**`. Exits with 1 if there are findings of severity error
+    findings, members, operations) once, or once for every 65,536 arrays; if it fails, the last good
+    rows stay. ROOT may hold `*`, `?` and `**`. Exits with 1 if there are findings of severity error
     (--fail-on), and with 3 if something could not be read: the rows of such an array then stay as
     they were (its column `stale` names their run). If too many are unreadable (--max-unreadable),
     no table changes.

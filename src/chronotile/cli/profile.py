@@ -211,8 +211,8 @@ def config(uri: str | None) -> Answer:
     """Show your profile: the storage options and keys that apply to URI, and where they come from.
 
     The profile is config.toml in your config folder; it saves you from repeating --storage and
-    --key-file. Options come first, then the environment, then the profile; each place of a call has
-    its own. Secrets are hidden.
+    --key-file. Options come first, then the environment, then the profile. Two places in one call
+    each get their own. Secrets are hidden.
     """
     from chronotile.show.output import Answer
 

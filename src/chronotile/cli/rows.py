@@ -175,7 +175,7 @@ def _table_parts(
         count += len(batch)
         if count > most + COUNTED:
             break
-    if rows or found.summary is None:
+    if rows or (found.summary is None and found.word == "row"):
         yield _table(found, rows)
     yield Text(_counted(len(rows), count, limit, found.word), "dim")
     if below := found.below():
@@ -443,5 +443,9 @@ def blame(array: str, row: tuple[str, ...], member: dict[str, Any], access: Acce
         times=("t",),
         heads=heads,
         word="event",
-        below=lambda: _hidden_in_tiledb(place, names),
+        below=lambda: (
+            _hidden_in_tiledb(place, names)
+            if table.num_rows
+            else "no commit wrote, changed or removed such a row"
+        ),
     )

@@ -66,14 +66,14 @@ _FILTERS: dict[str, Callable[[pc.Expression, Any], pc.Expression]] = {
 }
 
 
-class Filter(NamedTuple):
+class RowFilter(NamedTuple):
     """A filter of Spark's that is applied here; a row where it is null goes, as in SQL."""
 
     column: str
     keeps: pc.Expression
 
 
-def understood(pushed: Any, columns: Collection[str]) -> Filter | None:
+def understood(pushed: Any, columns: Collection[str]) -> RowFilter | None:
     """Give a filter as it is applied here; None if Spark has to apply it."""
     op = type(pushed).__name__
     path: tuple[str, ...] = getattr(pushed, "attribute", ())
@@ -82,7 +82,7 @@ def understood(pushed: Any, columns: Collection[str]) -> Filter | None:
     values = pushed.value if op == "In" else (pushed.value,)
     if not values or not all(type(value) is _FILTERED.get(path[0]) for value in values):
         return None
-    return Filter(path[0], _FILTERS[op](pc.field(path[0]), pushed.value))
+    return RowFilter(path[0], _FILTERS[op](pc.field(path[0]), pushed.value))
 
 
 _log = logging.getLogger(__name__)
@@ -168,7 +168,7 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.filters: list[Filter] = []
+        self.filters: list[RowFilter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task for each share; Spark wants one, even if there is nothing to read."""

@@ -388,7 +388,7 @@ def _update_steps(
         file = f"{one.name}.upd"
         if file not in log.history.listing.commits:
             continue  # only a `.con` holds it
-        path, reason = f"{COMMITS}/{file}", "its rows have the values"
+        path, reason = f"{COMMITS}/{file}", "it is applied: its rows have the new values"
         data = log.store.read(path)
         moves.append(Step(op="move", path=path, size=len(data), reason=reason, data=data))
         if one.name in applied:
@@ -427,7 +427,7 @@ def _con_stages(log: Log, updates: Collection[str]) -> Iterator[Stage]:
         hint = f"to mend it: chronotile repair {shell_word(log.array)}"
         raise RefusedError(log.array, f"{problem}; {hint}")
     uris = [f"{COMMITS}/{name}.upd" for name in updates]
-    mending = mender.leave_out(dict.fromkeys(uris, "its rows have the values"))
+    mending = mender.leave_out(dict.fromkeys(uris, "it is applied: its rows have the new values"))
     # A run that was broken off may have put them.
     there = {bytes(source.data) for source in log.history.table.sources if not source.loose}
     puts = tuple(step for step in mending.puts.values() if step.data not in there)

@@ -776,7 +776,7 @@ def _notes(facts: Mapping[str, Any], uri: str) -> Iterator[str]:
         such = f", such as {names[0]}" if len(names) > 1 else f" ({names[0]})"
         why = one["why"]
         if why.startswith(_YOUNG):
-            why += f"; to merge all the same: chronotile compact {shell_word(uri)} --quiet 0s"
+            why += f"; to merge them now: chronotile compact {shell_word(uri)} --quiet 0s"
         yield f"{count_text(len(names), 'fragment')} left alone{such}: {why}"
 
 
