@@ -213,7 +213,7 @@ class ChronotileError(Exception):
     def _render_traceback_(self) -> list[str]:
         """Give what a notebook shows instead of frames: the message, and what to try."""
         hint = f" ({self.hint})" if self.hint else ""
-        return [printable(f"{type(self).__name__}: {self}{hint}")]
+        return [*map(printable, f"{type(self).__name__}: {self}{hint}".split("\n"))]
 
     def to_dict(self) -> dict[str, str | None]:
         """Give the parts of the message, as `--json` prints them.

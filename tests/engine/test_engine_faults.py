@@ -208,7 +208,7 @@ def count(array: EngineArray, start: int = 0, end: int = 1 << 60) -> int:
 
 def test_f6_a_delete_of_null_bricks_the_array(array: EngineArray) -> None:
     nullable(array)
-    with pytest.raises(RefusedError, match="--where 'a is null' shows these rows"):
+    with pytest.raises(RefusedError, match=r"to see these rows: .*--where 'a is null'"):
         write_delete(array.uri, "a == None")
     with pytest.raises(RefusedError, match="cannot read a delete or update that asks for NULL"):
         write_update(array.uri, "a is not null", {"a": 1}, experimental=True)
@@ -375,7 +375,14 @@ def test_f11_an_update_deletes(array: EngineArray) -> None:
         write_update(array.uri, "a == 2", {"a": 777})
     report = write_update(array.uri, "a == 2", ["a=777"], timestamp=20, experimental=True)
     assert any("treats an update as a delete" in note for note in report.notes)
+    assert report.rows == {"updated": 1, "hidden": 1}
     assert count(array) == 2
+    # Rows that have the value already are hidden as well, those of the first update no more.
+    again = write_update(
+        array.uri, "a >= 2", ["a=3"], timestamp=21, experimental=True, dry_run=True
+    )
+    assert again.rows == {"updated": 1, "hidden": 1}
+    assert "hidden now" not in " ".join(again.notes)
     array.commit(25, "a == 3", a=778)
     assert count(array) == 1
     assert len(found(array, "update-deletes")) == 2

@@ -126,6 +126,8 @@ def test_the_commands_take_a_group(group: Path, capsys: pytest.CaptureFixture[st
     rows, err = said(capsys, "rows", group, "--where", "a > 1")
     assert rows == [{"member": "one", "x": 2, "a": 7}]
     assert "the member inner/three is left out" in err
+    assert err.count("\n") == 1
+    assert "\\n" not in err
     rows, _ = said(capsys, "rows", group, "--member", "inner/*")
     assert {row["member"] for row in rows} == {"inner/three"}
     rows, _ = said(capsys, "blame", group, "--row", "x=1")

@@ -533,6 +533,18 @@ def test_a_restore_counts_what_comes_back(tmp_path: Path) -> None:
     assert found["a"].to_pylist() == [2, 1]
 
 
+def test_a_name_that_fits_no_delete_or_several_is_refused(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(10, 30):  # of 20 names some begin alike: there are 16 digits
+        array.delete(at, "a == 1")
+    names = [path.stem for path in array.commits_folder.glob("*.del")]
+    ((digit, count), *_) = Counter(name.split("_")[4][0] for name in names).most_common(1)
+    with pytest.raises(ChronotileError, match=f"begins the names of {count} deletes"):
+        ct.removed_rows(array.uri, digit)
+    with pytest.raises(ChronotileError, match="no delete or update has the name 'zz'"):
+        ct.removed_rows(array.uri, "zz")
+
+
 def test_an_error_names_the_array_and_the_way_to_see_the_damage(tmp_path: Path) -> None:
     array = EngineArray(tmp_path / "array").create()
     array.write(1, {1: 1, 2: 2})

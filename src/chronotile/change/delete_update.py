@@ -104,7 +104,9 @@ def plan_update(
     )
     payload = codec.encode_update(stored, wanted)
     apply = f"to write them with the new values: chronotile apply {shell_word(store.uri)}"
-    notes = [f"TileDB treats an update as a delete: the rows are hidden now; {apply}"]
+    notes = [
+        f"TileDB treats an update as a delete: rows that match are hidden until apply; {apply}"
+    ]
     notes += target.older_rows("hide", stored, allowed=allow_older_loss)
     notes += [f"also hits {rows}" for rows in also_removes(stored, target.schema)]
     return target.plan("update", payload, text, notes)
@@ -178,7 +180,7 @@ class _Target:
                 problem = f"expected a value for {name}, found NULL: {name} has a fixed size"
                 problem += ", and TileDB cannot read a delete or update that asks for NULL"
                 look = ("chronotile", "rows", self.store.uri, "--where", f"{name} is null")
-                problem += f"; {shlex.join(look)} shows these rows"
+                problem += f"; to see these rows: {shlex.join(look)}"
                 raise RefusedError(to_text(predicate, self.schema), problem)
 
     def older_rows(self, verb: str, stored: Condition, *, allowed: bool) -> list[str]:

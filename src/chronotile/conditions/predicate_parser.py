@@ -59,6 +59,7 @@ _WORD = re.compile(
 """A leaf is a string, a number or a name. None touches the next: their masks would be one name."""
 _OPERATORS = ("and", "or", "not", "in", "is")
 _SIGNS_IN_A_ROW = re.compile(r"(?:(?:not\b|[-+])\s*+){50}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _ESCAPE = re.compile(r"""\\(?:(?P<large>[4-7][0-7]{2})|[\n\\'"abfnrtv0-7xuU]|(?P<plain>.))""")
 _HINTS = {
     "<>": "; write != to compare",
@@ -169,7 +170,9 @@ class _Parser:
         return at_place(self.text, at if isinstance(at, int) else self.start(at), problem)
 
     def mismatch(self, expected: str, node: ast.expr) -> PredicateError:
-        return self.fail(f"expected {expected}, found {self.text_of(node)!r:.40}", node)
+        text = self.text_of(node)
+        hint = f"; a date needs quotes: FIELD >= '{text}'" if _DATE.fullmatch(text) else ""
+        return self.fail(f"expected {expected}, found {text!r:.40}{hint}", node)
 
     def read(self, part: Callable[[ast.expr], T]) -> T:
         """Read the text as one expression of Python, and that as some part of a predicate."""
@@ -204,7 +207,8 @@ class _Parser:
             return f'expected a name without a dot: write attr("{dotted.group()}")'
         if sign:
             return f"expected a comparison, found {sign!r}{_HINTS[sign]}"
-        return f"expected a word of the language, found {rest[:20]!r}"
+        hint = "; a date needs quotes" if re.search(r"\d{4}-\d\d-$", self.text[:start]) else ""
+        return f"expected a word of the language, found {rest[:20]!r}{hint}"
 
     def bound(self, masked: str) -> None:
         """Refuse nesting so deep that Python might not read it."""
@@ -270,6 +274,8 @@ class _Parser:
         other = None
         if not isinstance(sign, ast.Is | ast.IsNot):
             other = self.operand(right)
+        elif isinstance(right, ast.BinOp):
+            self.operand(right)  # it says what to write in place of & and |
         elif self.text_of(right).lower() not in ("none", "null"):
             raise self.mismatch("None or null after is", right)
         if not isinstance(one, Field):
@@ -341,7 +347,8 @@ class _Parser:
             case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as bit_sign):
                 mark = "&" if isinstance(bit_sign, ast.BitAnd) else "|"
                 problem = f"expected parentheses around the comparisons beside {mark}"
-                problem += f", found none: write (…) {mark} (…)"
+                word = "and" if mark == "&" else "or"
+                problem += f", found none: write {word}, or (…) {mark} (…)"
                 raise self.fail(problem, self.text.index(mark, self.end(left)))
         raise self.mismatch("a field or a value", node)
 
@@ -419,7 +426,7 @@ class _Parser:
             return field
         hint = did_you_mean(name, [one.name for one in self.schema.fields])
         if name.lower() == "null":
-            hint = "; write is null, or None"
+            hint = "; to ask for NULL, write FIELD is null, or FIELD is not null"
         hint = hint or "; text needs quotes"
         raise self.fail(f"expected a field of the schema, found {name!r}{hint}", node)
 
@@ -488,9 +495,11 @@ def encoded(field: Field, value: LiteralValue) -> bytes:
 def _check_null(field: Field, op: Op) -> None:
     name = field_name(field.name, field)
     if op.is_set:
-        raise PredicateError(field.name, "expected a value, found None: NULL is in no list")
+        problem = f"expected a value, found None: NULL is in no list; write or {name} is null"
+        raise PredicateError(field.name, problem)
     if op not in (Op.EQ, Op.NE):
-        raise PredicateError(field.name, f"expected a value after {op.symbol}, found None")
+        problem = f"expected a value after {op.symbol}, found None; write {name} is null"
+        raise PredicateError(field.name, problem)
     if not field.nullable:
         kind = "a dimension" if field.is_dimension else "not nullable"
         problem = f"expected a value, found None: {name} is never NULL, as it is {kind}"

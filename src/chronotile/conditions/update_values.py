@@ -152,6 +152,9 @@ def _literal(field: Field, text: str) -> LiteralValue:
     try:
         return parse_literal(text)
     except PredicateError:
-        if field.value_datatype.is_temporal:
-            return text
-        raise
+        if quoted:
+            raise
+        if text.lower() == "null":
+            problem = "expected a value, found null; write None for NULL"
+            raise PredicateError(field.name, problem) from None
+        return text  # a date; or the field says what it expects

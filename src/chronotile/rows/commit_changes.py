@@ -70,6 +70,16 @@ class RemovedRows:
             if len(rows):
                 yield play, rows
 
+    def count(self) -> int:
+        """Count the rows."""
+        return sum(len(rows) for _, rows in self.plays())
+
+    def as_deletes(self) -> RemovedRows:
+        """Take every update for a delete, as the engine does."""
+        changes = (*self.at.changes, self.change)
+        *earlier, change = (replace(one, values=None) for one in changes)
+        return replace(self, at=replace(self.at, changes=tuple(earlier)), change=change)
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read the rows."""
         for play, rows in self.plays():
@@ -93,8 +103,12 @@ def removed_of(log: Log, name: str, values: Sequence[str] = ()) -> RemovedRows:
     commits = [*every.updates] if name.endswith(".upd") else [*every.deletes, *every.updates]
     short = [one for one in commits if wanted and (uuid_of(one.name) or "").startswith(wanted)]
     fitting = [one for one in commits if one.name == wanted] or short
-    if len({one.name for one in fitting}) != 1:
-        problem = f"{name[:80]!r} is the name of no delete or update, or of several"
+    names = sorted({one.name for one in fitting})
+    if len(names) != 1:
+        problem = f"no delete or update has the name {name[:80]!r}"
+        if names:
+            problem = f"{name[:80]!r} begins the names of {len(names)} deletes and updates: "
+            problem += f"{names[0]}, {names[1]}{', …' if len(names) > 2 else ''}"
         hint = f"to list them: chronotile log {shell_word(log.array)} --kind delete"
         raise WrongCallError(log.array, f"{problem}; {hint}")
     commit, is_update = fitting[0], isinstance(fitting[0], Update)

@@ -59,13 +59,15 @@ def _counted(store: Store, key: bytes | None, plan: Plan, word: str) -> Plan:
     try:
         require_engine()
         taken = removed_of(log, step.path.rpartition("/")[2])
-        count = sum(len(hit) for _, hit in taken.plays())
+        found = {word: taken.count()}
+        if taken.change.is_update:  # to the engine it is a delete, and so are those before it
+            found["hidden"] = taken.as_deletes().count()
     except NoEngineError:
         return _noted(plan, most)
     except ChronotileError as error:
         return _noted(plan, f"{most}: they could not be counted: {error.problem}")
-    plan = replace(plan, rows={word: count})
-    return plan if count else _noted(plan, "no row matches")
+    plan = replace(plan, rows=found)
+    return plan if any(found.values()) else _noted(plan, "no row matches")
 
 
 def _noted(plan: Plan, note: str) -> Plan:

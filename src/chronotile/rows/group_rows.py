@@ -241,7 +241,8 @@ def _ask_each(
             answers.append((node.path, ask(_log(dataset, node))))
         except (PredicateError, RefusedError) as problem:
             error = error or problem
-            notes.append(f"the member {node.path} is left out: {problem}")
+            words = str(problem).split("\n")[0]  # without the predicate and its caret
+            notes.append(f"the member {node.path} is left out: {words}")
     if error is not None and not answers:
         raise error
     return answers, notes

@@ -170,7 +170,7 @@ def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bo
         applied = fragments_that_applied(log, name) if ever else {}
         count = plan.rows.get("restored") or _count(_removed_alone(snap, name, applied))
         away = _count(_removed_alone(snap, name)) - count if applied else 0
-        removed = _count_removed(log, name)
+        removed = removed_of(log, name).count()
         lost = _lost(log, name, removed)
     except ChronotileError:  # without the engine, or where it cannot read what is there now
         return plan
@@ -223,11 +223,6 @@ def _notes_on_rest(
 
 def _count(parts: Iterator[tuple[pa.Array, ...]]) -> int:
     return sum(len(columns[0]) for columns in parts)
-
-
-def _count_removed(log: Log, name: str) -> int:
-    """Count the rows that a delete or update removed, as they were right before it."""
-    return sum(len(hit) for _, hit in removed_of(log, name).plays())
 
 
 def _refuse_nothing(snap: Snapshot, name: str, lost: int) -> NoReturn:
@@ -312,7 +307,7 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     parts = list(_removed_alone(at_end, name))
     count = sum(len(columns[0]) for columns in parts)
     if not count:
-        _refuse_nothing(at_end, name, _lost(log, name, _count_removed(log, name)))
+        _refuse_nothing(at_end, name, _lost(log, name, removed_of(log, name).count()))
     columns = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
     staged = stage_fragment(at_end, columns, moment)
     text = new_name(moment, moment, staged.version)

@@ -12,6 +12,7 @@ import pytest
 
 import chronotile as ct
 from chronotile.cli import sample
+from chronotile.conditions.predicate_parser import at_place
 from chronotile.show.notebook import table_html
 
 if TYPE_CHECKING:
@@ -106,6 +107,15 @@ def test_a_wrong_path_is_one_line_without_frames(tmp_path: Path) -> None:
     (line,) = raised.value._render_traceback_()
     assert line.endswith("nowhere: expected a folder, found nothing")
     assert "\n" not in line
+
+
+def test_a_predicate_and_its_caret_have_lines_of_their_own() -> None:
+    shown = at_place("a << 3", 3, "expected a value")._render_traceback_()
+    assert shown == [
+        "PredicateError: predicate, column 4: expected a value",
+        "  a << 3",
+        "     ^",
+    ]
 
 
 def test_help_begins_with_what_users_call() -> None:
