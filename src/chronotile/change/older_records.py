@@ -85,6 +85,10 @@ def _of_report(
         found = f"found a dry run of {str(report.get('command'))!r:.40}"
         raise RefusedError(store.uri, f"expected a change, {found}")
     stamp = str(report.get("quarantine") or "").rstrip("/").rpartition("/")[2]
+    folder = f"{name}.quarantine/{stamp}"
+    with suppress(MissingObjectError):
+        if _STAMP.fullmatch(stamp):  # a manifest says of each file what it held, a report may not
+            return _of_manifest(above, folder, _read(above, f"{folder}/{_MANIFEST}"))
     lines = [
         f"/{FRAGMENTS}/{commit_name(str(uri)).text}"
         for uri in report.get("added", ())
@@ -95,7 +99,7 @@ def _of_report(
         {"old": old, **step} if step.get("op") == "replace" else step
         for step in report.get("steps", ())
     ]
-    return ChangeRecord(place, {**report, "steps": steps}, above, f"{name}.quarantine/{stamp}")
+    return ChangeRecord(place, {**report, "steps": steps}, above, folder)
 
 
 def _of_manifest(above: Store, folder: str, manifest: Mapping[str, Any]) -> ChangeRecord:
