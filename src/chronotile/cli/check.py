@@ -124,7 +124,8 @@ def _findings_text(
 @click.option(
     "--fail-on",
     type=FailOn(),
-    help="The least severity that makes the exit status 1 (default: warning).",
+    help="The least severity that makes the exit status 1 (default: warning; with --severity "
+    "error: error).",
 )
 @time_option("--as-of", help="Of a group: can it be read whole at this time?")
 @flag("--log-only", help="Look at the commit log, and at no fragment.")
@@ -154,7 +155,7 @@ def check(
     an encrypted array without a key is an info (--fail-on info).
 
     With --fix, it runs the repairs, updates and consolidations that the hints name; `chronotile
-    undo` takes each of them back. It never vacuums.
+    undo` takes each of them back. It never vacuums, nor compacts.
     """
     if as_of is not None:
         found, moment = _check_as_of(places, as_of, access)
@@ -203,6 +204,10 @@ def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
             for note in plan.notes:
                 say(f"  note: {note}")
             wanted.append(fix)
+    for one in found.findings:
+        if "chronotile compact " in one.hint:
+            command = f"chronotile compact {shell_word(one.array)}"
+            say(f"left alone: {command}: it writes cells anew, which can take long")
     if not wanted:
         found_any = any(one.severity != "info" for one in found.findings)
         say(f"nothing to fix{' without a loss or a decision of yours' if found_any else ''}")

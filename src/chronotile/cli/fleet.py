@@ -109,10 +109,10 @@ def list_(roots: tuple[str, ...], sort: Sort, sizes: bool, access: Access) -> An
 def sql(query: str, roots: tuple[str, ...], as_of: str | None, access: Access) -> RowsToPrint:
     """Answer a QUERY in SQL over the tables of all arrays below ROOT, with DuckDB.
 
-    The tables are arrays, commits, conditions, fragments, findings and usage; the column uri joins
-    them. If ROOT is one array or group, rows is a table too, which TileDB reads. In
-    fragments, cells and the columns behind it are NULL: `chronotile fragments ARRAY` reads them.
-    Needs DuckDB: pip install 'chronotile[sql]'.
+    The tables are arrays, commits, conditions, fragments, findings, usage, members and operations;
+    the column uri joins them. If ROOT is one array or group, rows is a table too, which TileDB
+    reads. In fragments, cells and the columns behind it are NULL: `chronotile fragments ARRAY`
+    reads them. Needs DuckDB: pip install 'chronotile[sql]'.
     """
     from chronotile.fleet.sql_query import query_fleet
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, groupby
 from math import ceil
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.change.operations import list_operations
 from chronotile.change.usage import bytes_by_reason
 from chronotile.check.check_array import find_problems
 from chronotile.check.engine_open_cost import Consolidated, consolidated_fragments, open_cost
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
     from chronotile.check.findings import Finding, Reach
     from chronotile.log import Log
-    from chronotile.storage.store import Entry
+    from chronotile.storage.store import Entry, Store
 
 
 LAST = (1 << 63) - 1
@@ -405,6 +407,20 @@ def findings_rows(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 def findings_table(findings: Iterable[Finding]) -> pa.Table:
     """Give findings as a table."""
     return pa.Table.from_pylist(findings_rows(findings), schema=SCHEMAS["findings"])
+
+
+def operations_rows(store: Store) -> list[dict[str, Any]]:
+    """Give the operations of an array or group as rows of a table."""
+    return [
+        {
+            "array": store.uri,
+            "id": one.id,
+            "time": datetime.fromtimestamp(one.at_ms / 1000, UTC),
+            "command": one.command,
+            "state": one.state,
+        }
+        for one in list_operations(store)
+    ]
 
 
 def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -50,6 +50,7 @@ class FleetTables(NamedTuple):
 
     tables: Mapping[str, pa.Table]
     groups: tuple[str, ...] = ()
+    arrays: tuple[str, ...] = ()
     problems: tuple[Unlisted, ...] = ()
 
     @property
@@ -95,7 +96,7 @@ def make_tables(
         key=key,
         storage=tuple(sorted((storage_options or {}).items())),
     )
-    tasks = list(packed(fleet.uris, _PER_TASK))
+    tasks = list(packed(fleet.uris, _PER_TASK)) if names else []
     is_quick = check == "log" and not any("://" in uri for uri in fleet.uris)
     is_small = len(fleet.uris) <= (FEW_ON_DISK if is_quick else FEW)
     in_memory = any(uri.startswith("memory:") for uri in fleet.uris)
@@ -111,7 +112,7 @@ def make_tables(
         found = group_findings(fleet.groups, key, storage_options)
         parts["findings"].append(findings_table((*found, *map(unlisted, fleet.problems))))
     made = {name: pa.concat_tables(parts[name]) for name in names}
-    return FleetTables(made, fleet.groups, fleet.problems)
+    return FleetTables(made, fleet.groups, fleet.uris, fleet.problems)
 
 
 def _made(uris: tuple[str, ...], names: tuple[str, ...], options: Options) -> dict[str, pa.Table]:

@@ -17,7 +17,6 @@ import io
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,7 +25,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from chronotile import __version__
-from chronotile.change.operations import list_operations
 from chronotile.check.findings import UNREADABLE, error_words, finding, may_pass
 from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.fleet.array_tables import (
@@ -35,6 +33,7 @@ from chronotile.fleet.array_tables import (
     TIMESTAMP,
     findings_rows,
     gathered,
+    operations_rows,
     tables_of_unreadable,
 )
 from chronotile.fleet.delta_store import (
@@ -562,17 +561,7 @@ class _BucketReading:
     def _operations(self, store: Store, listing: Listing) -> list[Piece]:
         if not listing.has_operations:
             return []
-        rows = [
-            {
-                "array": store.uri,
-                "id": one.id,
-                "time": datetime.fromtimestamp(one.at_ms / 1000, UTC),
-                "command": one.command,
-                "state": one.state,
-            }
-            for one in list_operations(open_store(store.uri, self._task.options.storage_options))
-        ]
-        return [rows]
+        return [operations_rows(open_store(store.uri, self._task.options.storage_options))]
 
     def _listing(self, array: str, noted: Noted = NOTHING) -> Piece:
         """Make the row that the next run goes by."""

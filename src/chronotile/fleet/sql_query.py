@@ -7,19 +7,27 @@ Arrow table. Makes only the tables that the query names. Needs the extra `sql`.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from chronotile.errors import ChronotileError, did_you_mean
-from chronotile.fleet.array_tables import SCHEMAS
-from chronotile.fleet.delta_store import renamed
+from chronotile.fleet.array_tables import SCHEMAS, TABLES, operations_rows
+from chronotile.fleet.delta_store import PLAIN, renamed
 from chronotile.fleet.fleet_without_spark import make_tables
+from chronotile.fleet.options import Options
+from chronotile.fleet.read_share import members_of
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import pyarrow as pa
+    from chronotile.fleet.fleet_without_spark import FleetTables
 
-ASKED = (*SCHEMAS, "usage")
+BESIDE = ("members", "operations")
+"""Tables that are of groups too."""
+ASKED = (*SCHEMAS, "usage", *BESIDE)
 """The tables that a query can name."""
 ROWS = "rows"
 """The table of the rows of one array."""
@@ -53,12 +61,15 @@ def query_fleet(
     import duckdb
 
     words = set(re.findall(r"[a-z_]+", query.lower()))
-    names = [name for name in ASKED if name in words]
+    asked = [name for name in ASKED if name in words]
+    names = [name for name in asked if name not in BESIDE]
     tables: dict[str, Any] = {}
-    if names:
-        tables |= make_tables(
+    if asked:
+        made = make_tables(
             roots, names=names, key=key, storage_options=storage_options, on_array=on_array
-        ).tables
+        )
+        tables |= made.tables
+        tables |= {name: _beside(name, made, key, storage_options) for name in asked[len(names) :]}
     if rows is not None and ROWS in words:
         tables[ROWS] = rows()
     # No name of a variable here is a table, and nothing is downloaded.
@@ -67,11 +78,35 @@ def query_fleet(
         for name, table in tables.items():
             base.register(name, table if name == ROWS else renamed(table))
         try:
-            return base.sql(query).to_arrow_table()
+            answer = base.sql(query)
         except duckdb.Error as cause:
             hint = "; the column of arrays is called uri: array is a word of SQL"
             problem = _problem(str(cause), [*ASKED, ROWS])
+            if rows is None and problem.startswith(f"there is no table {ROWS!r}"):
+                problem, hint = f"the table {ROWS} is of one ROOT: give one array or group", ""
             raise QueryError("sql", f"{problem}{hint if 'array' in words else ''}") from None
+        if answer is None:
+            raise QueryError("sql", "expected a query that gives rows, found none")
+        return answer.to_arrow_table()
+
+
+def _beside(
+    name: str,
+    made: FleetTables,
+    key: bytes | None,
+    storage_options: Mapping[str, str] | None,
+) -> pa.Table:
+    """Make the table of members, or of operations; a group that cannot be read has no members."""
+    if name == "operations":
+        places = (open_store(uri, storage_options) for uri in (*made.groups, *made.arrays))
+        rows = [row for store in places for row in operations_rows(store)]
+        return pa.Table.from_pylist(rows, schema=PLAIN["operations"])
+    options = Options(key=key, storage=tuple(sorted((storage_options or {}).items())))
+    parts = [TABLES["members"].empty_table()]
+    for group in made.groups:
+        with suppress(ChronotileError):
+            parts.append(members_of(group, options))
+    return pa.concat_tables(parts)
 
 
 def _problem(message: str, known: Sequence[str]) -> str:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from support.corpus_cases import CASES
+from support.engine_arrays import EngineArray
 
 import chronotile as ct
+from chronotile.check.debt import MANY_SMALL
 from chronotile.cli import sample
 from chronotile.cli.program import main
 
@@ -70,6 +72,14 @@ def test_a_terminal_is_asked_and_a_script_must_say_yes(
     assert f"chronotile repair {array}, for name-malformed: " in err
     assert err.endswith("nothing was changed\n")
     assert contents(array) == before
+
+
+def test_a_compact_is_left_to_the_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in range(1, MANY_SMALL + 1):
+        array.write(at, {at % 90: at})
+    assert main(["check", array.uri, "--fix", "--yes"]) == 0
+    assert f"left alone: chronotile compact {array.uri}: " in capsys.readouterr().err
 
 
 def test_a_sound_array_needs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,6 +109,39 @@ def test_a_missing_member_is_the_worst_finding_of_its_group(
     assert "member-missing" in stored["code"].to_pylist()
 
 
+def test_sql_asks_for_members_and_operations(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("duckdb")
+    done = ct.open(root / "array").consolidate()
+    query = "select uri, command from operations where state = 'done' and id = '{}'"
+    rows = answer(capsys, "sql", query.format(done.operation), root)["rows"]
+    assert rows == [{"uri": str(root / "array"), "command": "consolidate"}]
+    query = "select name from members where \"group\" like '%/dataset' order by name"
+    rows = answer(capsys, "sql", query, root)["rows"]
+    assert [row["name"] for row in rows] == ["derived", "readings", "stations"]
+
+
+@pytest.mark.parametrize(
+    ("query", "roots", "words"),
+    [
+        ("", ("array",), "expected a query that gives rows, found none"),
+        (" ; ", ("array",), "expected a query that gives rows, found none"),
+        ("select * from rows", ("array", "dataset"), "the table rows is of one ROOT"),
+    ],
+)
+def test_sql_that_cannot_be_answered_says_why(
+    root: Path,
+    query: str,
+    roots: tuple[str, ...],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("duckdb")
+    assert main(["sql", query, *(str(root / one) for one in roots)]) == 2
+    assert words in capsys.readouterr().err
+
+
 def test_a_path_into_an_array_is_copied_as_the_array(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,7 +199,7 @@ def test_a_query_asks_the_rows_of_an_array(root: Path, capsys: pytest.CaptureFix
     ("query", "problem"),
     [
         ("select * from comits", "there is no table 'comits'; did you mean commits?"),
-        ("select * from nothing", "usage; and rows, if ROOT is one array or group"),
+        ("select * from nothing", "usage, members, operations; and rows, if ROOT is one array"),
         ("selct * from commits", "syntax error"),
         ("select nme from commits", "nme"),
     ],
