@@ -1041,13 +1041,12 @@ def for_users(
     """
     import pyarrow as pa
 
-    from chronotile.change.operations import tell_operations
     from chronotile.history.text_columns import TWIN, timestamps
-    from chronotile.show.operation_words import OperationWords
+    from chronotile.log import operation_words
 
     known: dict[str, str] = {}
     for store in stores:
-        known |= OperationWords(tell_operations(store)).of_name
+        known |= operation_words(store).of_name
     ids = pa.array([known.get(name) for name in table[names].to_pylist()], pa.string())
     table = table.add_column(table.schema.get_field_index(names) + 1, "operation", ids)
     for name in times:

@@ -17,7 +17,7 @@ import numpy as np
 
 from chronotile.check.conditions import lacking_fragments, lacking_words
 from chronotile.check.tags import tags_of
-from chronotile.errors import BadTimeError, ChronotileError, html_card
+from chronotile.errors import BadTimeError, ChronotileError, StorageError, html_card
 from chronotile.format import tiles
 from chronotile.format.kinds import EVENTS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
@@ -183,7 +183,12 @@ class Log:
         """
         from chronotile.show.story import Story
 
-        listed = add_up(self.store.list_prefix()) if sizes else {}
+        try:
+            listed = add_up(self.store.list_prefix()) if sizes else {}
+        except StorageError:
+            if self.operations.problem is None:
+                raise
+            listed = {}  # nobody may list the folder of records
         counts = {}
         if cells:
             facts = self.fragments().select(["name", "cells"]).to_pylist()
@@ -204,14 +209,8 @@ class Log:
         """The operations of this package, for words; `Array.operations()` is the table of them.
 
         The first call costs one LIST, and a read for each operation.
-
-        Raises:
-            StorageError: The storage failed.
         """
-        from chronotile.change.operations import tell_operations
-        from chronotile.show.operation_words import OperationWords
-
-        return OperationWords(tell_operations(self.store))
+        return operation_words(self.store)
 
     def events(
         self,
@@ -520,16 +519,24 @@ class Following:
         return [(event, tuple(commits)) for event, commits in found]
 
 
+def operation_words(store: Store, *, noun: str = "array") -> OperationWords:
+    """Read the operations of an array or a group, for words; a note stands for unreadable ones."""
+    from chronotile.change.operations import tell_operations
+    from chronotile.show.operation_words import OperationWords
+
+    try:
+        return OperationWords(tell_operations(store), noun=noun)
+    except StorageError as error:
+        return OperationWords(noun=noun, problem=f"no operation is shown: {error}")
+
+
 def with_undeletes(store: Store | None, found: Sequence[Finding]) -> Sequence[Finding]:
     """Say of the deletes in findings whose rows are back already."""
     if store is None or all(one.code != "delete-hits-null" for one in found):
         return found
-    from chronotile.change.operations import tell_operations
-    from chronotile.show.operation_words import OperationWords
-
     back: dict[str, str] = {}
     with suppress(ChronotileError):  # the findings stand without it
-        back = OperationWords(tell_operations(store)).undeleted
+        back = operation_words(store).undeleted
 
     def told(one: Finding) -> Finding:
         words = [text for name, text in back.items() if name in one.hint]

@@ -29,6 +29,7 @@ from chronotile.change.restore import plan_restore
 from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import fields
 from chronotile.errors import (
+    BadFileError,
     BadTimeError,
     ChangedError,
     ChronotileError,
@@ -115,9 +116,12 @@ def refuse_nothing(plan: Plan) -> Plan:
 
 def _is_ours(store: Store, operation: Operation, names: Sequence[str]) -> bool:
     """Tell whether a record is of this array, and not of one that was here before."""
-    with suppress(MissingObjectError):
+    try:
         return operations.is_of_this(operations.read_operation(store, operation), store, names)
-    return False
+    except MissingObjectError:
+        return False
+    except BadFileError:  # it stops only those who need it
+        return True
 
 
 def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation:

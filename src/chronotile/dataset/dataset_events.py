@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from chronotile.change.operations import tell_operations
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, GROUP_EVENT
 from chronotile.history.log_watch import WATCHED_IN_ARRAYS, WATCHED_IN_GROUPS, LogWatch
 from chronotile.history.text_columns import with_times
+from chronotile.log import operation_words
 from chronotile.show.events import Event, events_table
 from chronotile.show.operation_words import OperationWords
 from chronotile.show.story import EventFilter
@@ -104,7 +104,7 @@ def member_events(
     found: list[MemberEvent] = []
     errors: dict[str, ChronotileError] = {}
     groups = [("", dataset.group)]
-    of_groups = {"": OperationWords(tell_operations(dataset.store), noun="group")}
+    of_groups = {"": operation_words(dataset.store, noun="group")}
     operations: list[MemberEvent] = []
     parts: dict[tuple[str, str], str] = {}
     for node in dataset.tree():
@@ -113,7 +113,7 @@ def member_events(
         if node.history is not None:
             groups.append((node.path, node.history))
             if node.store is not None:
-                of_groups[node.path] = OperationWords(tell_operations(node.store), noun="group")
+                of_groups[node.path] = operation_words(node.store, noun="group")
         if node.found == "unreadable":
             errors[node.path] = ReadError(node.uri, node.problem)
         if node.found != "array" or node.store is None:

@@ -37,6 +37,8 @@ class OperationWords:
     """The newest first."""
     noun: str = field(default="array", kw_only=True)
     """Where they were carried out: an array, or a group."""
+    problem: str | None = field(default=None, kw_only=True)
+    """Why they cannot be read."""
 
     @cached_property
     def _by_id(self) -> dict[str, Mapping[str, Any]]:
