@@ -68,7 +68,8 @@ def test_a_clone_shows_what_the_window_shows(
         assert copy.answer(*NOW) == array.answer(0, end), end
         assert metadata(copy, 1 << 60) == metadata(array, end)
         assert len([step for step in report.steps if step.path.endswith(".con")]) == (end >= 10)
-        assert ct.clone(array.uri, copy.uri, end=end, link=link).steps == report.steps
+        with pytest.raises(RefusedError, match=r"there is a clone of .* already; choose another"):
+            ct.clone(array.uri, copy.uri, end=end, link=link)
     inodes = {path.stat().st_ino for path in array.folder.rglob("*.tdb")}
     shared = {path.stat().st_ino for path in copy.folder.rglob("*.tdb") if link != "symbolic"}
     assert shared <= inodes if link == "hard" else not shared & inodes
@@ -301,3 +302,15 @@ def test_a_report_tells_links_from_copies(
     assert first.is_symlink() == (link == "symbolic")
     (file, *_) = first.iterdir()
     assert (file.stat().st_nlink > 1) == (link == "hard")
+
+
+def test_a_delete_that_cannot_be_read_is_named(array: EngineArray, tmp_path: pathlib.Path) -> None:
+    (path,) = (one for one in array.commits_folder.glob("*.del"))
+    before = array.answer(*NOW)
+    path.write_bytes(path.read_bytes()[:-10])
+    copy = EngineArray(tmp_path / "copy")
+    with pytest.raises(RefusedError, match=rf"{path.name} cannot be read.*--without {path.stem}$"):
+        ct.clone(array.uri, copy.uri)
+    ct.clone(array.uri, copy.uri, without=[path.stem])
+    assert copy.answer(*NOW) != before
+    assert not isinstance(copy.answer(*NOW), str)

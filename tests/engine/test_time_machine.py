@@ -200,8 +200,9 @@ def test_cells_with_times_of_their_own_cannot_move(array: EngineArray) -> None:
     array.delete(60, "a == 9")
     with pytest.raises(UnreachableError, match="its cells keep the times") as caught:
         ct.restore(array.uri, 50, commits_only=True)
-    assert "--ever" in str(caught.value)
-    with pytest.raises(UnreachableError, match=r"nearest times that can be had are 9 \(.* or 40 "):
+    assert str(caught.value).endswith(f"chronotile restore {array.uri} --to 50 --rewrite")
+    near = r"nearest times that can be had are 9 \(.*first write\); to have TileDB write the rows: "
+    with pytest.raises(UnreachableError, match=near):
         ct.restore(array.uri, 25, commits_only=True)
     ct.undelete(array.uri, delete_at(array, 60), ever=True)
     assert (9, 9) in array.answer(*NOW)
@@ -496,7 +497,9 @@ def test_a_moment_of_its_own(array: EngineArray) -> None:
     ct.restore(array.uri, 20, at=later)
     assert array.answer(0, later - 1) == before
     assert array.answer(*NOW) == array.answer(0, 20) != before
-    with pytest.raises(RefusedError, match="expected a moment after every commit"):
+    with pytest.raises(
+        RefusedError, match=r"the moment 50 is too early: the last commit is of \d+ "
+    ):
         ct.restore(array.uri, 10, at=50)
     with pytest.raises(
         RefusedError, match=r"no commit of the future, .*; give a time after it: --at TIME"
@@ -587,3 +590,30 @@ def test_a_write_that_comes_meanwhile_stops_a_restore(array: EngineArray) -> Non
     assert array.answer(*NOW) == tuple(sorted((*before, (8, 8)), key=repr))
     ct.restore(array.uri, 20)
     assert array.answer(*NOW) == array.answer(0, 20)
+
+
+def test_a_time_that_is_not_there_yet_or_was_before_everything(array: EngineArray) -> None:
+    ahead = now_ms() + 3_600_000
+    with pytest.raises(RefusedError, match="is in the future: a restore goes back in time"):
+        ct.restore(array.uri, ahead)
+    assert "is in the future" in ct.open(array.uri).tag("ahead", at=ahead).notes[0]
+    assert "before anything was written" in ct.open(array.uri).tag("early", at=1).notes[0]
+    assert any("before anything was written" in note for note in ct.restore(array.uri, 1).notes)
+
+
+def test_what_a_restore_hides_is_said_to_stay(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    for at in (10, 20):
+        array.write(at, {at: at})
+    ct.restore(array.uri, 10)
+    (note,) = ct.vacuum(array.uri, mode="fragments").notes
+    assert "a restore or an undelete hides it, and its undo" in note
+
+
+def test_an_update_that_a_restore_hides_is_no_surprise(array: EngineArray) -> None:
+    ct.open(array.uri).update("a == 1", ["a=7"], experimental=True)
+    assert "update-deletes" in {one.code for one in ct.open(array.uri).check()}
+    ct.restore(array.uri, 20, rewrite=True)
+    assert "update-deletes" not in {one.code for one in ct.open(array.uri).check()}
+    ct.consolidate(array.uri, updates=True)
+    assert "con-has-updates" not in {one.code for one in ct.open(array.uri).check()}

@@ -27,7 +27,13 @@ from chronotile.change.repair import ROWS_OF_STAND_IN, harmless_tiles
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
-from chronotile.errors import ArrayNotFoundError, ChronotileError
+from chronotile.errors import (
+    ArrayNotFoundError,
+    BadFileError,
+    ChronotileError,
+    KeyNeededError,
+    UnsupportedFilterError,
+)
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     ConRecord,
@@ -44,11 +50,12 @@ from chronotile.format.kinds import (
     META,
     SCHEMA,
 )
-from chronotile.format.names import format_name
-from chronotile.format.timestamps import iso_time, now_ms, span_text
+from chronotile.format.names import MAX_TIMESTAMP, format_name
+from chronotile.format.timestamps import now_ms, span_text, time_text
 from chronotile.history.read_history import read_history
 from chronotile.storage.transfer import Link, Transfer
 from chronotile.visibility.rules import Rules, visible_metadata
+from chronotile.visibility.view import tile_commits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -140,6 +147,7 @@ class _Making:
         past = Past(store, rules)
         past.refuse_lost(window[1], window[0])
         state = past.at(*window, without=without, strict=False)
+        _refuse_unreadable(rules, state)
         notes = [f"{name} is left out: it is committed, and gone" for name in state.lost]
         stand_ins = _stand_ins(store, rules, state, notes)
         meta = [f"{META}/{name.text}" for name in visible_metadata(history, *window)]
@@ -200,6 +208,22 @@ def _refuse_unknown(history: History, without: frozenset[str]) -> None:
     unknown = without - {table.name(row) for row in range(len(table))} if without else frozenset()
     for name in sorted(unknown):
         raise ChronotileError(history.array, f"expected the name of a commit, found {name!r:.120}")
+
+
+def _refuse_unreadable(rules: Rules, state: PastState) -> None:
+    """Refuse a delete or update that cannot be read: TileDB could not open the clone."""
+    wanted = {item.name.text for item in (*state.deletes, *state.updates)}
+    for commit, _ in tile_commits(rules, MAX_TIMESTAMP):
+        try:
+            _ = commit.stored if commit.name in wanted else None
+        except (KeyNeededError, UnsupportedFilterError):
+            continue
+        except BadFileError as error:
+            problem = f"{commit.source} cannot be read, so TileDB could not open the clone"
+            hint = (
+                f"to leave it out (the rows that it removed show then), add --without {commit.name}"
+            )
+            raise RefusedError(rules.history.array, f"{problem}; {hint}") from error
 
 
 def _stand_ins(store: Store, rules: Rules, state: PastState, notes: list[str]) -> dict[str, bytes]:
@@ -267,11 +291,11 @@ def _refuse_others(there: Store, plan: Plan) -> None:
         found = {entry.path for entry in there.list_files()}
     except ArrayNotFoundError:
         return
+    made = next((one for one in list_operations(there) if one.command == "clone"), None)
+    if made is not None:
+        problem = f"there is a clone of {time_text(made.at_ms)} already; choose another place"
+        raise RefusedError(there.uri, problem)
     sources = [step.source.sizes if step.source else (step.path,) for step in plan.steps]
     others = sorted(path for path in found.difference(*sources) if operation_of(path) is None)
     if others:
         raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
-    made = next((one for one in list_operations(there) if one.command == "clone"), None)
-    if made is not None and any(one.op == "put" and one.path not in found for one in plan.steps):
-        problem = f"expected an empty place, found a clone of {iso_time(made.at_ms)}"
-        raise RefusedError(there.uri, f"{problem}, which does not show the same")

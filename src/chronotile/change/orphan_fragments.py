@@ -73,7 +73,7 @@ def find_orphans(
         RefusedError: A `.con` may have been cut: a fragment that looks like an orphan may be
             needed.
     """
-    _refuse_doubt(store, history)
+    _refuse_doubt(store, rules)
     orphans, notes = [], []
     paths = [path for name, path in rules.uncommitted.items() if is_name(name)]
     copies = unfinished_copies(store) if paths else {}
@@ -165,8 +165,8 @@ def _is_younger(newest_ms: int | None, moment: int) -> bool:
     return newest_ms is None or newest_ms > moment
 
 
-def _refuse_doubt(store: Store, history: History) -> None:
-    cut = [f for f in consolidated(history) if f.code == "con-truncated"]
+def _refuse_doubt(store: Store, rules: Rules) -> None:
+    cut = [f for f in consolidated(rules) if f.code == "con-truncated"]
     if cut:
         problem = f"expected whole .con files, found {cut[0].path}: {cut[0].message}"
         raise RefusedError(store.uri, f"{problem}; an orphan may be what it lost", tuple(cut))

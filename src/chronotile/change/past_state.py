@@ -25,7 +25,7 @@ from chronotile.visibility.gaps import gap_in
 from chronotile.visibility.rules import is_inside, is_seen, schema_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from chronotile.history.read_history import SchemaFile
     from chronotile.history.uri_columns import I64
@@ -113,7 +113,18 @@ def refuse_old(array: str, parts: Iterable[PastFragment]) -> None:
 
 
 class UnreachableError(RefusedError):
-    """A state that no commit file can bring about, as merged fragments hold more than it."""
+    """A state that no commit file can bring about, as merged fragments hold more than it.
+
+    `why` is the reason, and `near` has the nearest times at which no fragment was merged from
+    others that are gone, each with its words; `way` is another way, with its command.
+    """
+
+    def __init__(
+        self, where: str, why: str, near: Mapping[int, str] = {}, way: str | None = None
+    ) -> None:
+        said = [f"the nearest times that can be had are {' or '.join(near.values())}"] * bool(near)
+        super().__init__(where, "; ".join([why, *said, *([way] if way else [])]))
+        self.why, self.near, self.way = why, near, way
 
 
 class Past:
@@ -279,13 +290,15 @@ class Past:
             low = max(t1 for t1, t2 in spans if t1 <= low < t2) - 1
         while any(t1 <= high < t2 for t1, t2 in spans):
             high = max(t2 for t1, t2 in spans if t1 <= high < t2)
-        near = [at for at in (low, high) if at != end and at >= start]
         first = min(map(parse_name, self._rows)).t1
         empty = ", before the first write"
-        said = " or ".join(f"{at} ({iso_time(at)}{empty * (at < first)})" for at in near)
-        more = f"; the nearest times that can be had are {said}" if near else ""
+        near = {
+            at: f"{at} ({iso_time(at)}{empty * (at < first)})"
+            for at in (low, high)
+            if at != end and at >= start
+        }
         problem = f"what {name.text} was merged from is gone: {why}"
-        return UnreachableError(self.history.array, f"{problem}{more}")
+        return UnreachableError(self.history.array, problem, near)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -273,8 +273,8 @@ def _loss(path: str, start: ReadableStart | None) -> str:
             f"{path} was cut short: {kept} of {start.stated} can be read and stay, {lost} are lost"
         )
     return (
-        f"what only {path} told is lost: a member that it added is none any more (chronotile check "
-        "finds it in the folder), and one that it removed comes back"
+        f"what only {path} says is lost: members that it added leave the group (chronotile check "
+        "finds them in the folder), and members that it removed come back"
     )
 
 

@@ -13,6 +13,7 @@ be reached by commits alone (`UnreachableError`).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.past_state import Past, PastState, UnreachableError, sum_cells
@@ -26,7 +27,7 @@ from chronotile.change.replay import (
 )
 from chronotile.change.sound_array import array_version, sealing_key, sound_history, write_version
 from chronotile.check.findings import RefusedError, count_text, shown
-from chronotile.check.tags import moment_in
+from chronotile.check.tags import moment_in, odd_moment
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, option, shell_word
 from chronotile.format import tiles
@@ -64,21 +65,47 @@ def plan_restore(
     keep_metadata: bool = False,
 ) -> Plan:
     """Plan to make an array as it was at an earlier moment; see `Handle.restore`."""
+    try:
+        return _plan(store, key, to=to, at=at, keep_metadata=keep_metadata)
+    except UnreachableError as error:
+        near = {}
+        for moment, words in error.near.items():
+            with suppress(ChronotileError):
+                _plan(store, key, to=moment, at=at, keep_metadata=keep_metadata)
+                near[moment] = words
+        raise UnreachableError(error.where, error.why, near, error.way) from error
+
+
+def _plan(
+    store: Store, key: bytes | None, *, to: Moment, at: Moment | None, keep_metadata: bool
+) -> Plan:
     history, rules = sound_history(store, key)
     past, end = Past(store, rules), moment_in(store, history, to)
-    past.refuse_lost(end)
     change = VisibleChange(store, rules, past, at)
+    refuse_future(store.uri, end, change.latest)
+    past.refuse_lost(end)
     back = [*schema_back(store, rules, end)]
     if not keep_metadata:
         back += metadata_back(store, history, end, change.key)
     try:
         change.bring(lambda apart: past.at(0, end, apart=apart), more=bool(back))
     except UnreachableError as error:
-        later = [item.name.text for item in change.now.deletes if item.name.t2 > end]
-        raise with_hint(error, later, end) from error
+        if history.dense:
+            raise
+        again = f"chronotile restore {shell_word(store.uri)} --to {end} --rewrite"
+        again += f" --at {change.at}" * (change.at is not None) + " --keep-metadata" * keep_metadata
+        raise with_way(error, f"to have TileDB write the rows: {again}") from error
     others = tuple(one.step(history, change.last) for one in back)
     words = f"the array shows the state of {end} ({time_text(end)})"
-    return change.plan("restore", others, words, _notes_on_labels(store, end))
+    notes = (*odd_moment(history, end), *_notes_on_labels(store, end))
+    return change.plan("restore", others, words, notes)
+
+
+def refuse_future(array: str, end: int, latest: int) -> None:
+    """Refuse to go back to a moment that is still to come."""
+    if end > max(now_ms() + _SLACK_MS, latest):
+        when = f"{end} ({time_text(end)})"
+        raise RefusedError(array, f"{when} is in the future: a restore goes back in time")
 
 
 def _notes_on_labels(store: Store, end: int) -> Iterator[str]:
@@ -88,12 +115,9 @@ def _notes_on_labels(store: Store, end: int) -> Iterator[str]:
         yield f"{folder} stays as it is; to restore it too: {command}"
 
 
-def with_hint(error: UnreachableError, deletes: list[str], end: int) -> UnreachableError:
-    """Add the other ways to a refusal."""
-    array = shell_word(error.where)
-    ways = [f"chronotile undelete {array} {name} --ever" for name in deletes[:1]]
-    ways += [f"to have TileDB write the rows: chronotile restore {array} --to {end} --rewrite"]
-    return UnreachableError(error.where, f"{error.problem}; other ways: {'; or '.join(ways)}")
+def with_way(error: UnreachableError, way: str) -> UnreachableError:
+    """Add another way to a refusal."""
+    return UnreachableError(error.where, error.why, error.near, way)
 
 
 class VisibleChange:
@@ -111,6 +135,10 @@ class VisibleChange:
             raise RefusedError(
                 store.uri, f"{problem}; give a time after it: {option('at', 'TIME')}"
             )
+        if self.at is not None and self.at <= self.latest:
+            last = f"the last commit is of {self.latest} ({time_text(self.latest)})"
+            problem = f"the moment {self.at} is too early: {last}; name a later one, or none"
+            raise RefusedError(store.uri, problem)
         self.last = 0
         self.replay = Replay(first=0, last=0, hidden=(), again=())
         self.wanted: PastState = self.now
@@ -132,9 +160,6 @@ class VisibleChange:
         probe, _ = plan_replay(self.past, self.now, wanted_at, MAX_TIMESTAMP, version)
         length = probe.last - probe.first
         if self.at is not None:
-            if self.at <= self.latest:
-                problem = "expected a moment after every commit, the last of which is of "
-                raise RefusedError(self.store.uri, f"{problem}{self.latest}, found {self.at}")
             self.last = self.at + length
         else:
             ahead = more and not (probe.again or probe.deletes)

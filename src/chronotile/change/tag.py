@@ -15,7 +15,7 @@ from chronotile.change.past_state import Past
 from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError, UnknownNameError
-from chronotile.check.tags import moment_in, tags_in, tags_of
+from chronotile.check.tags import moment_in, odd_moment, tags_in, tags_of
 from chronotile.errors import did_you_mean, option, shell_word
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
@@ -46,10 +46,11 @@ def plan_tag(
     tags = tags_of(store, history)
     known = (tags if move else tags.checked(store.uri)).own.get(name)
     if known == moment:
-        return Plan(command="tag", array=store.uri, notes=("it is there",))
+        return Plan(command="tag", array=store.uri, notes=(f"{name} is its tag already",))
     refuse_taken(store.uri, name, known, move=move)
     Past(store, Rules(history)).refuse_lost(moment)
-    return plan_tag_file(store, history, name, moment)
+    plan = plan_tag_file(store, history, name, moment)
+    return replace(plan, notes=(*odd_moment(history, moment),))
 
 
 def plan_untag(store: Store, key: bytes | None, *, name: str) -> Plan:
@@ -91,7 +92,7 @@ def plan_mark(
         return Plan(command="tag", array=store.uri)
     if there and isinstance(history, History):
         Past(store, Rules(history)).refuse_lost(moment)
-    told = f"{moment} ({time_text(moment)}){'' if there else ', taken away'}"
+    told = f"{moment} ({time_text(moment)}){'' if there else ', removed'}"
     item = group_tag_item(name, moment, there=there)
     return _plan_file(store, history, item, f"the group's tag {name}: {told}")
 
@@ -100,7 +101,7 @@ def plan_tag_file(
     store: Store, history: History | GroupHistory, name: str, moment: int | None
 ) -> Plan:
     """Plan the file of metadata that gives a moment a name; None takes the tag away."""
-    told = "taken away" if moment is None else f"{moment} ({time_text(moment)})"
+    told = "removed" if moment is None else f"{moment} ({time_text(moment)})"
     return _plan_file(store, history, tag_item(name, moment), f"the tag {name}: {told}")
 
 
@@ -125,7 +126,7 @@ def _plan_file(
 def refuse_taken(where: str, name: str, known: int | None, *, move: bool) -> None:
     """Refuse a name that stands for another moment already, unless it may move."""
     if known is not None and not move:
-        problem = f"expected a new name, found that {name!r} is {known} ({time_text(known)})"
+        problem = f"the tag {name!r} names {known} ({time_text(known)}) already"
         raise RefusedError(where, f"{problem}; to let it name another moment, add {option('move')}")
 
 

@@ -10,19 +10,20 @@ and the rows of that fragment stay away.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from chronotile.change import operations
 from chronotile.change.past_state import Past, UnreachableError
 from chronotile.change.plan import Plan
 from chronotile.change.repair import Mender, harmless_tiles, mending_stages
-from chronotile.change.restore import VisibleChange, with_hint
+from chronotile.change.restore import VisibleChange, with_way
 from chronotile.change.sound_array import sealing_key, sound_history
 from chronotile.check.findings import RefusedError, UnknownNameError
 from chronotile.check.fragment_health import inspect
 from chronotile.conditions.stored_conditions import is_everything, is_harmless
 from chronotile.errors import ChronotileError, shell_word
-from chronotile.format.names import MAX_TIMESTAMP, parse_name
+from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import tile_commits
@@ -59,7 +60,12 @@ def _plan_from(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     try:
         change.bring(lambda apart: past.at(0, MAX_TIMESTAMP, without=[name], apart=apart))
     except UnreachableError as error:
-        raise with_hint(error, [name], parse_name(name).t1 - 1) from error
+        array = shell_word(store.uri)
+        way = f"to have TileDB write the rows: chronotile undelete {array} {name}"
+        with suppress(ChronotileError):
+            _mending(store, name, key)
+            way = f"to bring them back in every window: chronotile undelete {array} {name} --ever"
+        raise with_way(error, way) from error
     return change.plan("undelete", (), f"the commit {name} hides no row")
 
 

@@ -256,7 +256,7 @@ def refuse_final(
     for one in others[:_TRIED]:
         if _refusal_of(store, key, one) is None:
             undo = f"chronotile undo {shell_word(store.uri)} {one.id}"
-            hint = f"the {one.command} before it can still be undone: {undo}"
+            hint = f"to undo the {one.command} before it: {undo}"
             raise RefusedError(store.uri, f"{_cannot(record)}: {problem}; {hint}")
     raise refusal(store, key, record, problem)
 

@@ -105,7 +105,7 @@ def find_problems(
     yield from conditions(rules)
     yield from hidden_writes(rules)
     yield from differing(history)
-    yield from consolidated(history)
+    yield from consolidated(rules)
     yield from array_metadata_debt(history)
     if store is None:
         return

@@ -20,6 +20,7 @@ from chronotile.check.findings import (
     left_out,
     shown,
 )
+from chronotile.check.restores import is_passed
 from chronotile.format.commit_files import commit_name, is_commit_line, is_cut_con, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,
@@ -38,12 +39,13 @@ from chronotile.format.kinds import (
 from chronotile.format.names import is_name
 from chronotile.history.con_files import coverage
 from chronotile.history.uri_columns import stand_at
-from chronotile.visibility.view import whole_copy
+from chronotile.visibility.view import Update, make_commit, whole_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from chronotile.history.read_history import History, VacuumFile
+    from chronotile.visibility.rules import Rules
 
 RELATIVE_VAC = 19
 """From this version on, the lines of a `.vac` are relative to the array."""
@@ -230,11 +232,11 @@ def _vacuum_lines(history: History, vacuum: VacuumFile) -> Iterator[Finding]:
             yield finding(array, "vac-absolute", vacuum.path, message)
 
 
-def consolidated(history: History) -> Iterator[Finding]:
+def consolidated(rules: Rules) -> Iterator[Finding]:
     """Find debt and faults of whole `.con` and `.ign` files: F1, F2, F5, F9, F11, F12."""
-    yield from _name_ranges(history)
-    yield from _unneeded(history)
-    yield from _records_with_tiles(history)
+    yield from _name_ranges(rules.history)
+    yield from _unneeded(rules.history)
+    yield from _records_with_tiles(rules)
 
 
 def _unneeded(history: History) -> Iterator[Finding]:
@@ -255,15 +257,22 @@ def _unneeded(history: History) -> Iterator[Finding]:
         yield finding(history.array, "con-superseded", path, message)
 
 
-def _records_with_tiles(history: History) -> Iterator[Finding]:
+def _records_with_tiles(rules: Rules) -> Iterator[Finding]:
     """Find the effects of deletes and updates inside of `.con` files: F1, F11, F12."""
-    array, table = history.array, history.table
+    history, array, table = rules.history, rules.history.array, rules.history.table
     tiles = table.tile_rows.tolist()
     loose = {table.uri(row) for row in tiles if table.is_loose(row)}
     in_cons = _grouped(
         (table.uri(row), table.path(row)) for row in tiles if not table.is_loose(row)
     )
     damaged = {problem.path for problem in history.problems}
+    updates = [row for row in tiles if table.uri(row).endswith(".upd") and not table.is_loose(row)]
+    idle = {
+        table.uri(row)
+        for row in updates
+        if make_commit(history, Update, row, None).is_stand_in
+        or is_passed(rules, int(table.uris.t1[row]))
+    }
     seen: dict[str, str] = {}
     for path in (source.path for source in table.sources if source.path in in_cons):
         uris = dict.fromkeys(in_cons[path])
@@ -276,8 +285,8 @@ def _records_with_tiles(history: History) -> Iterator[Finding]:
             hint += "chronotile repair {array}"
             hint = hint if path in damaged else CODES["con-blocks-consolidation"][1]
             yield finding(array, "con-blocks-consolidation", path, message, hint=hint)
-        if updates := len(uris) - len(deletes):
-            message = f"{count_text(updates, 'update')} in it, which TileDB does not see"
+        if count := len(uris.keys() - idle) - len(deletes):
+            message = f"{count_text(count, 'update')} in it, which TileDB does not see"
             yield finding(array, "con-has-updates", path, message)
         twice = [uri for uri in deletes if uri in seen]
         if twice:

@@ -19,8 +19,8 @@ from chronotile.check.findings import (
     finding,
     left_out,
 )
+from chronotile.check.restores import is_passed
 from chronotile.conditions.side_effects import also_removes, engine_refuses
-from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import (
     BadFileError,
@@ -68,8 +68,7 @@ def conditions(rules: Rules) -> Iterator[Finding]:
             yield finding(array, code, commit.source, odd, severity="warning", hint=hint)
         yield from _refused(rules.history, commit, stored)
         if isinstance(commit, Update):
-            schema = commit.schema
-            if commit.offset == 0 and not (schema and is_harmless(stored, schema)):
+            if not (commit.offset or commit.is_stand_in or is_passed(rules, commit.t1)):
                 message = f"{commit.text}: TileDB hides these rows, and sets nothing"
                 yield finding(array, "update-deletes", commit.source, message)
         elif commit.schema is not None:

@@ -155,6 +155,24 @@ def hidden_writes(rules: Rules) -> Iterator[Finding]:
         yield finding(rules.history.array, "late-write-hidden", path, late.words, hint=hint)
 
 
+def hiding_vacs(history: History, moment: int) -> list[VacuumFile]:
+    """List the `.vac` files from a moment on that are no merge's: a restore hides rows by them."""
+    there = _there(history)
+    return [one for one in history.vacuums if one.name.t2 >= moment and one.name.text not in there]
+
+
+def is_passed(rules: Rules, t: int) -> bool:
+    """Tell whether a restore since then hides all that updates of a moment touch.
+
+    A restore hides fragments by a `.vac` that is no merge's. Rows that are written at the moment
+    now would be hidden by nothing.
+    """
+    if not hiding_vacs(rules.history, t):
+        return False
+    visible = rules.visible(0, MAX_TIMESTAMP)[0]
+    return not (rules.history.table.uris.t1[visible] <= t).any()
+
+
 def _is_everything(commit: Delete) -> bool:
     try:
         schema = None if isinstance(commit, Update) else commit.schema

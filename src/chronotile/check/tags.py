@@ -13,7 +13,7 @@ from chronotile.errors import GIVE_KEY, KeyNeededError, ReadError, shell_word
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import Doubt, Tags, tags_among
-from chronotile.format.timestamps import time_text, to_ms
+from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history.read_history import MetadataFile, merged_items, open_metadata
 from chronotile.visibility.gaps import gaps_of, metadata_merged_over
 from chronotile.visibility.rules import visible_metadata
@@ -71,6 +71,17 @@ def moment_in(store: Store, history: History, moment: Moment) -> int:
         return tags_of(store, history).checked(store.uri).by_name()
 
     return to_ms(moment, history.array, tags=tags, earliest=history.table.first_time)
+
+
+def odd_moment(history: History, moment: int) -> Iterator[str]:
+    """Note that a moment is still to come, or that an array had nothing then."""
+    times = (one.name.t1 for one in history.schemas if one.name is not None)
+    first = min((history.table.first_time or MAX_TIMESTAMP, *times))
+    when = f"{moment} ({time_text(moment)})"
+    if moment > now_ms():
+        yield f"{when} is in the future: what is written until then counts too"
+    elif moment < first:
+        yield f"{when} is before anything was written: the array shows no row then"
 
 
 def unreadable_tags(

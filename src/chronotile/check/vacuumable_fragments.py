@@ -98,6 +98,12 @@ def removable(
             )
             continue
         targets = [parse_name(name) for name in listed[vacuum.path] if name in here]
+        if targets and not backing[vacuum.path] and vacuum.name.text not in here:
+            notes.append(
+                f"what {vacuum.path} lists stays: a restore or an undelete hides it, and its undo "
+                "and reads of earlier times need it"
+            )
+            continue
         if targets and (doubt := _doubt(backing[vacuum.path], known)) is not None:
             notes.append(
                 f"{vacuum.path} is left alone: {doubt}, so what it lists may be the only copy"

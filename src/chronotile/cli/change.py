@@ -151,8 +151,10 @@ def _requests(report: Report, first: int, then: int) -> str:
     if why and report.command == "compact":
         why = ", as it reads the new metadata and, until a vacuum, the .vac"
     if why and report.command == "consolidate":
-        why = ", as the commit files stay beside the .con; to remove them then: "
-        why += f"chronotile vacuum {shell_word(report.array)} --mode commits"
+        is_con = any(step.path.endswith(".con") for step in report.steps)
+        what, mode = ("commit files", "commits") if is_con else ("merged files", "array-meta")
+        why = f", as the {what} stay beside the new one; to remove them then: "
+        why += f"chronotile vacuum {shell_word(report.array)} --mode {mode}"
     return f"in a bucket, an open takes {both}{why}"
 
 

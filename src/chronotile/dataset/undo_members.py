@@ -111,7 +111,7 @@ def name_earlier(dataset: Dataset, operation: Operation, error: RefusedError) ->
         with suppress(ChronotileError):
             plan_undo_members(dataset, one)
             hint = f"chronotile undo {shell_word(dataset.uri)} {one.id}"
-            hint = f"the {one.command} before it can still be undone: {hint}"
+            hint = f"to undo the {one.command} before it: {hint}"
             return RefusedError(dataset.uri, f"{error.problem}; {hint}")
     return error
 

@@ -42,6 +42,7 @@ from chronotile.change.plan import Plan, Stage, Step, at_hand, put
 from chronotile.change.repair import Mender, harmless_tiles, moves_of
 from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import RefusedError, count_text
+from chronotile.check.restores import is_passed
 from chronotile.conditions import codec
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.stored_conditions import is_harmless
@@ -50,14 +51,13 @@ from chronotile.conditions.truth import Column, Sense, column_truth, rows_kept
 from chronotile.errors import ChangedError, shell_word
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
-from chronotile.format.names import MAX_TIMESTAMP, format_name
+from chronotile.format.names import format_name
 from chronotile.rows.cell_source import applied_updates, cell_source
 from chronotile.rows.engine_cells import stored_type
 from chronotile.rows.places import is_among, raw_value
 from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import (
-    hiding_vacs,
     last_time,
     open_with_enumerations,
     schema_of_rows,
@@ -315,7 +315,7 @@ def plan_apply(store: Store, key: bytes | None) -> Plan:
     moments, notes = list[_UpdateSteps](), list(at.notes)
     applied = applied_updates(log) if updates else frozenset()
     for t, group in itertools.groupby(updates, key=lambda change: change.t):
-        steps = _update_steps(log, list(group), applied, passed=_is_passed(log, t))
+        steps = _update_steps(log, list(group), applied, passed=is_passed(log.rules, t))
         if isinstance(steps, str):
             notes.append(steps)
         else:
@@ -334,19 +334,6 @@ def plan_apply(store: Store, key: bytes | None) -> Plan:
         rows={"rewritten": count} if count else {},
         added=tuple(step.path for moment in moments for step in moment.puts),
     )
-
-
-def _is_passed(log: Log, t: int) -> bool:
-    """Tell whether a restore since then hides all that updates of a moment touch.
-
-    A restore hides fragments by a `.vac` that is no merge's. Rows that are written at the moment
-    now would be hidden by nothing.
-    """
-    if not hiding_vacs(log.history, t):
-        return False
-    table = log.history.table
-    visible = log.rules.visible(0, MAX_TIMESTAMP)[0]
-    return not (table.uris.t1[visible] <= t).any()
 
 
 def _update_steps(

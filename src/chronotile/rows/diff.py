@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chronotile.check.restores import hiding_vacs
 from chronotile.errors import BadTimeError
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
@@ -33,7 +34,7 @@ from chronotile.rows.engine_cells import all_shown, read_cells, shown_type, stor
 from chronotile.rows.places import box_of, equal_codes, is_in_box, written_box
 from chronotile.rows.play_changes import NOBODY, Play
 from chronotile.rows.scratch_arrays import bare_array
-from chronotile.rows.snapshot import hiding_vacs, snapshot
+from chronotile.rows.snapshot import snapshot
 from chronotile.rows.written_by import Writers
 from chronotile.show.events import delete_words, update_words
 from chronotile.visibility.gaps import refuse_gone

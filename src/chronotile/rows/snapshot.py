@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from chronotile.format.schema import Schema
-    from chronotile.history.read_history import History, SchemaFile, VacuumFile
+    from chronotile.history.read_history import History, SchemaFile
     from chronotile.storage.store import Store
     from chronotile.visibility.view import Delete, View
 
@@ -142,12 +142,6 @@ def snapshot(log: Log, end: int, schema_file: SchemaFile | None = None) -> Snaps
     written = _with_rows(view, [change for change in changes if change.is_update])
     changes = [replace(change, is_written=change.name in written) for change in changes]
     return replace(at, changes=tuple(changes), notes=tuple(notes))
-
-
-def hiding_vacs(history: History, moment: int) -> list[VacuumFile]:
-    """List the `.vac` files from a moment on that are no merge's: a restore hides rows by them."""
-    there = {*history.listing.fragments, *history.listing.root_fragments}
-    return [one for one in history.vacuums if one.name.t2 >= moment and one.name.text not in there]
 
 
 def uuid_of_rows(updates: Sequence[RowChange]) -> str:

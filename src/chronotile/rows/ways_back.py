@@ -30,12 +30,13 @@ from chronotile.change.restore import (
     latest_moment,
     metadata_back,
     plan_restore,
+    refuse_future,
     schema_back,
 )
 from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_done, plan_undelete, standing_delete
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.check.tags import moment_in
+from chronotile.check.tags import moment_in, odd_moment
 from chronotile.errors import ChangedError, ChronotileError, shell_word
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, new_name, parse_name
@@ -379,12 +380,10 @@ def plan_restore_rows(
     if history.dense:
         raise RefusedError(store.uri, "expected a sparse array, found a dense one")
     past, end = Past(store, rules), log.moment(to)
-    past.refuse_lost(end)
     change = VisibleChange(store, rules, past, at)
+    refuse_future(store.uri, end, change.latest)
+    past.refuse_lost(end)
     first = max(now_ms(), change.latest + 1) if change.at is None else change.at
-    if first <= change.latest:
-        problem = f"expected a moment after every commit, found {first}"
-        raise RefusedError(store.uri, problem)
     refuse_newer(store.uri, change.now.parts)
     look_under_way(store, rules, Effect(tuple(part.name for part in change.now.parts)))
     then = Snapshot(log=log, end=end, schema_file=schema_in_force(log, end))
@@ -413,7 +412,7 @@ def plan_restore_rows(
         command="restore",
         array=store.uri,
         stages=(stage,),
-        notes=(_words(first, end), *([VACUUM_NOTE] if hidden else [])),
+        notes=(_words(first, end), *odd_moment(history, end), *([VACUUM_NOTE] if hidden else [])),
         hidden=hidden,
         rows={"rewritten": sum(counts)},
         added=showing.added,

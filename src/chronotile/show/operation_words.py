@@ -210,7 +210,7 @@ class OperationWords:
             case "tag":
                 return f"set the tag {options.get('name')}"
             case "untag":
-                return f"took the tag {options.get('name')} away"
+                return f"removed the tag {options.get('name')}"
             case "clone":
                 return _copied("cloned", options)
             case "replicate":

@@ -328,7 +328,7 @@ def test_a_vacuum_of_a_group_makes_its_changes_final(tmp_path: Path) -> None:
     group.compact(quiet="0s", vacuum=True)
     states = {one.command: one.state for one in list_operations(group.store)}
     assert states == {"tag": "done", "compact": "final", "vacuum": "final"}
-    can = f"the tag before it can still be undone: chronotile undo {uri} {tagged.operation}$"
+    can = f"to undo the tag before it: chronotile undo {uri} {tagged.operation}$"
     with pytest.raises(RefusedError, match=can):
         group.undo()
 
@@ -339,7 +339,7 @@ def test_below_a_final_change_undo_names_the_one_that_it_can_take_back(made: Eng
     handle.delete("a == 1")
     handle.vacuum()
     delete = next(one for one in list_operations(handle.store) if one.command == "delete")
-    with pytest.raises(RefusedError, match=f"the delete .* can still be undone: .*{delete.id}$"):
+    with pytest.raises(RefusedError, match=f"to undo the delete before it: .*{delete.id}$"):
         handle.undo()
     handle.undo(delete.id)
 

@@ -57,7 +57,7 @@ def record(command: str, **more: Any) -> dict[str, Any]:
         ),
         (record("publish", options={"staging": ["s3://a/b"]}), "published s3://a/b"),
         (record("tag", options={"name": "good"}), "set the tag good"),
-        (record("untag", options={"name": "good"}), "took the tag good away"),
+        (record("untag", options={"name": "good"}), "removed the tag good"),
         (record("undo", undoes="00000000"), "ran undo"),
         (record("unheard-of"), "ran unheard-of"),
     ],
