@@ -142,6 +142,8 @@ def test_the_commands_take_a_group(group: Path, capsys: pytest.CaptureFixture[st
         ("update_after", 2, 7),
         ("delete", 1, 1),
     ]
+    first, _ = said(capsys, "diff", group, 14, 40, "--rows", "--member", "one", "-n", 1)
+    assert first == rows[:2]
     (name,) = (path.stem for path in (group / "one" / "__commits").glob("*.del"))
     rows, _ = said(capsys, "rows", group, "--removed-by", name)
     assert rows == [{"x": 1, "a": 1}]

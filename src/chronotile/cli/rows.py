@@ -164,6 +164,8 @@ def _emit_json(found: RowsToPrint, batches: Iterable[pa.RecordBatch]) -> None:
 def _table_parts(
     found: RowsToPrint, batches: Iterable[pa.RecordBatch], limit: int | None
 ) -> Iterator[Any]:
+    from chronotile.show.row_formats import whole_changes
+
     if found.heading:
         yield Text(found.heading, "bold")
     if found.summary is not None:
@@ -171,7 +173,8 @@ def _table_parts(
     rows: list[list[str]] = []
     count, most = 0, SHOWN if limit is None else limit
     for batch in batches:
-        rows += _text_rows(found, batch.slice(0, max(most - len(rows), 0)))
+        left = whole_changes(batch, max(most - len(rows), 0))
+        rows += _text_rows(found, batch.slice(0, left))
         count += len(batch)
         if count > most + COUNTED:
             break
@@ -395,7 +398,7 @@ def diff(
     counts = summarize(table, rows=rows)
     return RowsToPrint(
         table.schema,
-        table.to_batches(),
+        table.combine_chunks().to_batches(),  # so that no batch ends between before and after
         notes_of(table),
         heading,
         summary=(summary_words(counts), counts),

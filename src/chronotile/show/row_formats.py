@@ -33,11 +33,23 @@ def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa
     for batch in batches:
         if left is not None and len(batch) >= left:
             if left:
-                yield batch.slice(0, left)
+                yield batch.slice(0, whole_changes(batch, left))
             return
         if left is not None:
             left -= len(batch)
         yield batch
+
+
+def whole_changes(batch: pa.RecordBatch, count: int) -> int:
+    """Return how many rows to give for a number of them: a row before its change needs that after.
+
+    >>> heads = {"commit": ["c"] * 2, "t": [1] * 2}
+    >>> whole_changes(pa.record_batch({"change": ["update_before", "update_after"]} | heads), 1)
+    2
+    """
+    is_diff = {"change", "commit", "t"} <= {*batch.schema.names}
+    is_cut = is_diff and 0 < count < len(batch)
+    return count + (is_cut and batch["change"][count - 1].as_py() == "update_before")
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
