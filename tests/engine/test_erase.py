@@ -19,6 +19,7 @@ from bench import erase_oracle as oracle
 from support.array_places import InBucket, read_all
 from support.corpus_cases import CASES
 from support.engine_arrays import EngineArray, s3_settings
+from support.followed_hints import follow
 
 import chronotile as ct
 from chronotile.change.operations import SCRATCH
@@ -330,9 +331,15 @@ def test_a_dense_array_is_refused_with_its_matches(tmp_path: Path) -> None:
     for at, values in ((10, [7, 1, 7, 2, 3]), (20, [1, 1, 1, 1, 7])):
         with tiledb.open(uri, "w", timestamp=at) as array:
             array[0:5] = np.array(values, dtype="int32")
-    with pytest.raises(RefusedError, match=r"a dense one with 3 matches: .*\(2\), .*\(1\)"):
+    with pytest.raises(
+        RefusedError, match=r"a dense one with 3 matches: .*\(2\), .*\(1\)"
+    ) as refused:
         opened(uri).erase("v == 7")
     assert opened(uri).erase("v == 99").certificate["matches_left"] == 0
+    with tiledb.open(uri, "w", timestamp=30) as array:
+        array[4:5] = np.array([8], dtype="int32")
+    assert follow(str(refused.value).rpartition("; then, to remove these: ")[2])
+    assert opened(uri).erase("v == 7").certificate["matches_left"] == 0
 
 
 def test_rows_without_a_number_are_named(tmp_path: Path) -> None:
@@ -581,6 +588,17 @@ def test_copies_are_named_by_their_records_and_strange_files_are_searched(tmp_pa
     # The copies know where they come from.
     replica = opened(str(tmp_path / "replica")).erase(WHERE).certificate
     assert ("original", uri) in {(one["what"], one["where"]) for one in replica["not_looked_at"]}
+
+
+def test_the_rows_of_a_young_orphan_do_not_count_as_erased(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2})
+    array.write(20, {3: 1})
+    next(array.commits_folder.glob("__20_20*")).unlink()
+    report = opened(array.uri).erase("a == 1")
+    assert report.rows == {"erased": 1}
+    found = report.certificate
+    assert (found["matches_found"], found["matches_left"]) == (2, 1)
 
 
 def test_an_orphan_without_metadata_goes_if_its_bytes_tell(tmp_path: Path) -> None:

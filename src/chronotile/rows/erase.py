@@ -169,7 +169,7 @@ def certified(
         if report.steps or verify is not None:
             raise
         return replace(report, notes=tuple(dict.fromkeys((*report.notes, NO_FIELD))))
-    before, salt = report.rows.get("erased", 0), None
+    before, salt = report.rows.get("erased", 0) + found.matches, None
     if verify is not None:
         salt, before = str(verify.get("salt")), int(verify.get("matches_found", 0))
         is_salt = re.fullmatch("(?:[0-9a-f]{2})+", salt) is not None
@@ -255,6 +255,8 @@ class _Erasure:
         self.earlier_values = earlier_values
         self.notes: list[str] = []
         self.losses: list[str] = []
+        self.staying: list[FragmentMatches] = []
+        """Fragments that keep their matches."""
 
     def plan(self) -> Plan:
         """Plan it."""
@@ -327,10 +329,12 @@ class _Erasure:
                 f"{rows} that were deleted already go too, also for windows before their delete: "
                 "that delete is gone, and only the fragment has noted it"
             )
-        if found.matches or stages:
-            count = count_text(found.matches, "row")
-            where = count_text(len(found.matching), "fragment folder")
-            where += " (a row counts once in each that holds it)" if len(found.matching) > 1 else ""
+        going = [one for one in found.matching if one not in self.staying]
+        erased = sum(one.matches for one in going)
+        if erased or stages:
+            count = count_text(erased, "row")
+            where = count_text(len(going), "fragment folder")
+            where += " (a row counts once in each that holds it)" if len(going) > 1 else ""
             first = f"this cannot be undone: it erases {count} in {where}, from every window"
             self.losses.insert(0, first)
         self.notes += [f"the window of {label} loses the rows that match" for label in found.tags()]
@@ -344,7 +348,7 @@ class _Erasure:
             stages=tuple(stages),
             losses=tuple(self.losses),
             notes=tuple(self.notes),
-            rows={"erased": found.matches} if found.matches else {},
+            rows={"erased": erased} if erased else {},
             facts={"fragments": [one.to_dict() for one in found.fragments]},
         )
 
@@ -353,8 +357,11 @@ class _Erasure:
         found, uri = self.found, self.store.uri
         if self.log.history.dense and found.matches:
             listed = ", ".join(f"{one.path} ({one.matches:,})" for one in found.matching)
-            problem = f"expected a sparse array, found a dense one with {found.matches:,} matches"
-            raise RefusedError(uri, f"{problem}: {listed}; write other values, then vacuum")
+            matches = count_text(found.matches, "match", "matches")
+            problem = f"expected a sparse array, found a dense one with {matches}: {listed}"
+            problem += "; write other values there; then, to remove these"
+            command = f"chronotile compact {shell_word(uri)} --quiet 0s --vacuum"
+            raise RefusedError(uri, f"{problem}: {command}")
         if self.log.history.listing.linked_fragments and found.matches:
             path = self.log.history.listing.linked_fragments[0]
             raise RefusedError(uri, f"expected fragments of its own, found the link {path}")
@@ -483,6 +490,7 @@ class _Erasure:
             if one.path in copies or is_young:
                 why = f"a write may be under way; to erase it too, add {option('orphan_age', '0')}"
                 self.notes.append(f"{one.path} has no commit and stays, with its matches: {why}")
+                self.staying.append(one)
                 continue
             if one.left:
                 rows = count_text(one.left, "other row")
