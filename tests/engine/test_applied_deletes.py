@@ -259,7 +259,7 @@ def test_for_ever_rows_that_a_merge_took_stay_away(
     assert main(["rows", array.uri, "--count"]) == 3
     refused = capsys.readouterr().err
     assert "cannot tell the rows of the update __1715252400000_" in refused
-    assert f"to carry the update out: chronotile apply {array.uri};" in refused
+    assert f"to apply the update: chronotile apply {array.uri};" in refused
     opened.apply()
     assert main(["rows", array.uri, "--count"]) == 0
     assert capsys.readouterr().out == "217\n"

@@ -196,7 +196,9 @@ def test_a_check_finds_what_can_no_longer_be_read(dataset: Dataset) -> None:
         found = [item for item in findings if item.code == "tag-unreadable"]
         assert sorted(item.array for item in found) == sorted(a.uri for a in dataset.arrays)
         assert all("the group's tag v1 names 20 " in item.message for item in found)
-    with pytest.raises(RefusedError, match=r"found inner/x: .*; nothing was changed"):
+    with pytest.raises(
+        RefusedError, match=r"the member inner/x cannot be changed: .*; nothing was changed"
+    ):
         tag_dataset(dataset.open(), "v2", at=25)
     assert dataset.open().tags == {"v1": 20}
 

@@ -139,7 +139,7 @@ def test_nothing_goes_that_cannot_be_written_down(
     folder.write_text("in the way")
     assert main(["vacuum", str(array)]) == 3
     said = capsys.readouterr().err
-    assert "expected to write down first what is about to happen" in said
+    assert "the record of the change cannot be written" in said
     assert "to go on without a way back, add --no-record" in said
     assert loose(array) == before
     assert main(["vacuum", str(array), "--no-record"]) == 0

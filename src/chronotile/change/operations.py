@@ -723,7 +723,7 @@ def _put(store: Store, path: str, document: dict[str, Any]) -> None:
     try:
         put_compared(store, path, json_text(document).encode())
     except StorageError as cause:
-        problem = f"expected to write down first what is about to happen, found: {cause.problem}"
+        problem = f"the record of the change cannot be written: {cause.problem}"
         hint = "to go on without a way back, add --no-record (in Python record=False)"
         raise StorageError(store.uri_of(path), f"{problem}; {hint}") from cause
 

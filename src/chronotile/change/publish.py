@@ -276,8 +276,8 @@ class Load:
                 continue
             self._refuse_unseen(text, traces.get(text, ()))
             if at is not None and one.part.cells_timed:
-                problem = f"expected fragments that can get another time, found {text}"
-                raise RefusedError(one.store.uri, f"{problem}, whose cells keep their own")
+                problem = f"{text} cannot get another time: its cells keep their own"
+                raise RefusedError(one.store.uri, problem)
             name = one.part.name if at is None else self._named(one.part.name, at + number)
             if name.text in self._committed or write_uri(name.text) in self.history.table.ignores:
                 problem = f"the fragment {name.text} is or was there already; nothing was changed"
@@ -380,7 +380,7 @@ class Load:
         delete, hidden = max(found, key=lambda pair: pair[0].t2)
         others = f" and {len(found) - 1} more" if len(found) > 1 else ""
         what, how_many = _told(delete), _counted(hidden)
-        problem = f"expected that all rows show, found {what}{others}, which would hide {how_many}"
+        problem = f"{what}{others} would hide {how_many}"
         is_ahead = delete.t2 >= now_ms()
         options = f"--at {delete.t2 + 1}" if is_ahead else self.wish.from_now
         ways = [f"{self.wish.command} {options}".rstrip() + " shows all of it"]

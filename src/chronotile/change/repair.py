@@ -225,8 +225,8 @@ ROWS_OF_STAND_IN = (
 def lost_metadata(where: str, path: str) -> str:
     """Say what goes with a damaged file of the metadata of an array or a group."""
     return (
-        f"the metadata that only {path} holds is lost, and a tag with it: chronotile tag list "
-        f"{where} lists those that are left; add a lost one again before the next vacuum"
+        f"the metadata in {path} is lost, and a tag with it; add a lost tag again before the next "
+        f"vacuum; to list the tags that are left: chronotile tag list {where}"
     )
 
 

@@ -531,7 +531,7 @@ class Holds:
         there = set(store.list_names(FRAGMENTS).folders)
         for text in sorted(there.difference(self.history.listing.fragments, ours)):
             if (why := self.effect.why_in_the_way(text)) is not None:
-                return f"expected no write meanwhile, found {FRAGMENTS}/{text}: {why}"
+                return f"{FRAGMENTS}/{text} came meanwhile: {why}"
         return None
 
     def _there(self, store: Store) -> Iterator[bool]:

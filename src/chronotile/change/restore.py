@@ -131,7 +131,7 @@ class VisibleChange:
         self.latest = latest_moment(rules)
         self.at = None if at is None else moment_in(store, self.history, at)
         if self.at is None and self.latest > now_ms() + _SLACK_MS:
-            problem = f"expected no commit of the future, found one of {self.latest}"
+            problem = f"the array has a commit of the future, at {time_text(self.latest)}"
             raise RefusedError(
                 store.uri, f"{problem}; give a time after it: {option('at', 'TIME')}"
             )
@@ -326,7 +326,7 @@ def _items(store: Store, history: History, end: int) -> dict[bytes, MetadataItem
 
 def _refuse_merged(history: History, moment: int) -> None:
     if (text := metadata_merged_over(history, moment)) is not None:
-        problem = f"expected the metadata of {moment}, found it merged into {META}/{text}"
+        problem = f"the metadata of {moment} was merged into {META}/{text}"
         raise RefusedError(
             history.array,
             f"{problem}; to leave the metadata as it is, add {option('keep_metadata')}",

@@ -156,7 +156,7 @@ def _mending(store: Store, name: str, key: bytes | None) -> Mending:
         if int(table.uris.t1[one]) <= commit.t2
     ]
     if applied and not set(older) - set(applied):
-        problem = f"expected rows that come back, found none: {applied[0]} has applied it"
+        problem = f"no row would come back: {applied[0]} has applied the delete"
         hint = "chronotile restore may bring back what it was merged from"
         raise RefusedError(store.uri, f"{problem}; {hint}")
     harmless = harmless_tiles(history, sealing_key(store, history)) if applied else {}

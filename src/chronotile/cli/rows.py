@@ -316,14 +316,14 @@ def rows(
     place = access.open(array, member)
     if removed_by is not None:
         if where is not None or fields is not None:
-            raise wrong_call("--removed-by: expected it without --where and --fields")
+            raise wrong_call("--removed-by cannot go with --where or --fields")
         found = place.removed_reader(removed_by, values, **member)
         word = "changed" if found.change.is_update else "removed"
         heading = f"{place_text(found.at.log.array)}, rows that {found.change.name} {word}"
         batches = _ordered(found, order_by)
         return RowsToPrint(found.schema, batches, (), heading, is_count=count)
     if values:
-        raise wrong_call("--values: expected --removed-by with it")
+        raise wrong_call("--values needs --removed-by")
     reader = place.row_reader(*window, where=where, fields=_names(fields), **member)
     heading = f"{place_text(place.uri)}, rows at {window_text(reader.start, reader.end)}"
     batches = _ordered(reader, order_by)
@@ -390,7 +390,7 @@ def diff(
     from chronotile.rows.read_rows import notes_of
 
     if member and not rows:
-        raise wrong_call("--member: expected --rows with it")
+        raise wrong_call("--member needs --rows")
     place = access.open(array, member)
     first, last = place.moment(t1, "T1"), place.moment(t2, "T2")
     table = place.diff(first, last, rows=rows, **member)

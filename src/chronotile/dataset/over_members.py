@@ -204,7 +204,7 @@ def refusal(
     group: str, path: str, error: str, hint: str = "", *, is_unread: bool = False
 ) -> ChronotileError:
     """Make the refusal of a change because of one member, before anything was changed."""
-    problem = f"expected that every member can, found {path}: {error}; nothing was changed"
+    problem = f"the member {path} cannot be changed: {error}; nothing was changed"
     return (ReadError if is_unread else RefusedError)(group, f"{problem}{hint}")
 
 

@@ -103,7 +103,7 @@ class Publication(NamedTuple):
             need = _pace(self.dataset).commit * len(runs)
             if now_ms() + need > moment:
                 took = count_text(now_ms() - begun, "millisecond")
-                problem = f"expected all copies before {moment}, found that they took {took}"
+                problem = f"the copies took {took}, past the time {moment}"
                 hint = "nothing is visible; give a later time, "
                 hint += f"{option('at', 'TIME')}, or {option('own_times')}"
                 raise RefusedError(self.dataset.uri, f"{problem}; {hint}")
@@ -190,8 +190,8 @@ def _staged(
     for path, nodes in sorted(wanted.items()):
         node = here.get(path)
         if node is None or not (node.is_inside or outside):
-            why = "it is none" if node is None else OUTSIDE
-            problem = f"expected what is staged to be for members, found {nodes[0].uri}: {why}"
+            why = "the group has no such member" if node is None else OUTSIDE
+            problem = f"{nodes[0].uri} is staged for {path!r:.120}: {why}"
             raise RefusedError(dataset.uri, f"{problem}; nothing was changed")
         assert node.store is not None  # an array was found there
         try:

@@ -99,7 +99,7 @@ def _marked(
     """
     for node in nodes:
         if node.found in LOST and there:
-            problem = f"expected every member, found that {node.path} cannot be read"
+            problem = f"the member {node.path} cannot be read"
             raise RefusedError(dataset.uri, f"{problem}: {node.problem}")
         if node.store is None or node.found not in ("array", "group"):
             continue

@@ -321,7 +321,7 @@ def _is_to_be_bared(at: Snapshot, stored: StoredFooter) -> bool:
             at.log.array,
             f"cannot tell the rows of the update {doubtful[0]}: {stored.fragment} has applied it, "
             f"and the delete {gone[0]}, which is gone or replaced by one that matches no row; to "
-            f"carry the update out: chronotile apply {array}; or take the change back that "
+            f"apply the update: chronotile apply {array}; or take the change back that "
             f"replaced the delete: chronotile operations {array} lists it",
         )
     return not gone

@@ -218,7 +218,7 @@ def _notes_on_rest(
         array = shell_word(snap.log.array)
         yield (
             "after this, chronotile rows, diff and blame refuse: they cannot tell the rows of the "
-            f"updates; to carry the updates out first: chronotile apply {array}"
+            f"updates; to apply the updates first: chronotile apply {array}"
         )
 
 
@@ -239,7 +239,7 @@ def _refuse_nothing(snap: Snapshot, name: str, lost: int) -> NoReturn:
         problem = f"no row comes back: a purge hides {rows} that {name} removed"
         problem += f"; to bring them back first: {undo}"
     elif lost:
-        problem = f"expected rows that {name} removed, found {count_text(lost, 'row')} lost"
+        problem = f"{count_text(lost, 'row')} that {name} removed are gone"
         problem += ": a purge took them"
     elif name not in {change.name for change in acting_changes(snap)}:
         problem = f"no row comes back: {name} matches no row: it stands in for one that is gone"
@@ -298,8 +298,8 @@ def _plan_rows(store: Store, key: bytes | None, name: str, at: Moment | None) ->
     latest = latest_moment(rules)
     moment = max(now_ms(), latest + 1) if at is None else moment_in(store, log.history, at)
     if moment <= latest:
-        problem = f"expected a moment after every commit, the last of which is of {latest}"
-        raise RefusedError(store.uri, f"{problem}, found {moment}")
+        problem = f"{moment} is not after the last commit, {latest}; give a later time"
+        raise RefusedError(store.uri, problem)
     if (done := plan_done(store, name)) is not None:
         return done
     end = last_time(log)

@@ -316,7 +316,9 @@ class Bucket(Backend):
             self.head(path)
         except MissingObjectError:
             # S3 also says that an object exists during a rival's write, which may still fail.
-            raise StorageError(where, "expected no rival, found one whose write failed") from None
+            raise StorageError(
+                where, "another write of this object failed meanwhile; try again"
+            ) from None
         raise ObjectExistsError(where, "expected no object, found one")
 
     def put_parts(self, path: str, parts: Iterable[bytes], size: int) -> None:

@@ -120,7 +120,7 @@ def test_values_choose_among_the_rows_that_a_delete_took(
         "rows"
     ]
     assert main(["rows", array, *by_id]) == 2
-    assert "expected --removed-by with it" in capsys.readouterr().err
+    assert "--values needs --removed-by" in capsys.readouterr().err
     assert main(["rows", array, "--removed-by", name, "--values", "never=1"]) == 2
     assert "never" in capsys.readouterr().err
     # The same asked the other way round: who removed this row?
