@@ -180,6 +180,32 @@ SEALS = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_floats_tell_of_a_flipped_bit_and_of_nothing_else(
+    tmp_path: Path, dtype: str
+) -> None:
+    dice = np.random.default_rng(7)
+    odd = {"plain": (), "odd": (np.nan, np.inf, -np.inf), "huge": (np.finfo(dtype).max,)}
+    for name, values in odd.items():
+        array = EngineArray(tmp_path / name)
+        array.create(attrs=[tiledb.Attr("a", dtype=dtype, filters=[])], capacity=33, upper=999)
+        for moment in (1, 2):
+            cells = dice.normal(size=400) * 10.0 ** dice.integers(-20, 20, size=400)
+            if values:
+                cells[dice.choice(400, 90, replace=False)] = dice.choice(np.array(values), 90)
+            array.write_columns(moment, list(range(400)), {"a": cells.astype(dtype)})
+        array.consolidate("fragments")
+        assert deep(array.uri) == []
+    file = min((tmp_path / "plain").glob("__fragments/*/a0.tdb"))
+    data = file.read_bytes()
+    width = np.dtype(dtype).itemsize
+    first = np.frombuffer(data[20 : 20 + 16 * width], dtype)
+    at = 20 + width * int(np.abs(first).argmax()) + width - 2  # the last bits of its exponent
+    file.write_bytes(data[:at] + bytes([data[at] ^ 0xF0]) + data[at + 1 :])
+    found, *_ = deep(str(tmp_path / "plain"))
+    assert "expected values that add up to about" in found.message
+
+
 @pytest.mark.parametrize("name", SEALS)
 def test_a_flipped_bit_is_found_or_does_no_harm(tmp_path: Path, name: str) -> None:
     """Whole numbers: what no checksum and no compressor notices, the sum of the tile does."""

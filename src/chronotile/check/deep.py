@@ -54,6 +54,10 @@ _LEN_METADATA = 1 << 28
 """The largest metadata that is read whole."""
 _BLOCK = 4 << 20
 """Bytes that one ranged read takes."""
+_NUMBER, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
+_LAST_DIGIT = 2**-51
+"""How far each step of a sum of floats may be off, as a share of the sum of their magnitudes."""
+_OVERFLOWS = 1e300
 _COUNT, _CHUNK = struct.Struct("<Q"), struct.Struct("<III")
 
 
@@ -199,12 +203,12 @@ def _figures(metadata: MetadataTiles, offsets: tuple[int, ...], at: int) -> Numb
 def _adds_up(schema: Schema, name: str) -> bool:
     """Return True if the engine's sum of a tile can be compared.
 
-    Its sums leave out NULLs, and those of floats depend on the order of the cells.
+    Its sums leave out NULLs.
     """
     field = schema.field(name)
     if field is None or field.nullable or field.cell_val_num != 1:
         return False
-    return field.datatype.code is not None and not field.datatype.is_float
+    return field.datatype.code is not None
 
 
 def _values(schema: Schema, name: str) -> Pipeline:
@@ -373,7 +377,9 @@ class _TileContent:
         self.layout, self.number = layout, number
         self.part = layout.file.part
         self.is_offsets = self.part == "offsets" and not layout.is_empty
-        self.last, self.nulls, self.sum, self.magnitude = 0, 0, 0, 0.0
+        self.last, self.nulls, self.magnitude = 0, 0, 0.0
+        self.sum: float = 0
+        """An int, but of floats."""
         self.is_first = True
 
     def add(self, data: bytes, lengths: int | None, at: int, path: str) -> None:
@@ -388,8 +394,12 @@ class _TileContent:
         elif self.layout.sums is not None:
             datatype = self.layout.pipeline.datatype
             values = np.frombuffer(data, f"<{datatype.code}", len(data) // datatype.size)
-            self.magnitude += float(np.abs(values.astype(np.float64)).sum())
-            self.sum += int(values.astype(np.int64).sum())
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.magnitude += float(np.abs(values.astype(np.float64)).sum())
+                if datatype.is_float:
+                    self.sum += float(values.astype(np.float64).sum())
+                else:
+                    self.sum += int(values.astype(np.int64).sum())
 
     def _add_offsets(self, data: bytes, at: int, path: str) -> None:
         values = np.frombuffer(data, "<u8", len(data) // 8)
@@ -419,7 +429,15 @@ class _TileContent:
         sums = self.layout.sums
         # The engine keeps no sum that leaves 64 bits on its way.
         is_kept = sums is not None and len(sums) == self.layout.num_tiles
-        if sums is not None and is_kept and self.magnitude < 1 << 62:
+        if sums is not None and is_kept and self.layout.pipeline.datatype.is_float:
+            (total,) = _DOUBLE.unpack(_NUMBER.pack(sums[self.number]))
+            # The order of the steps decides about the last digits, and sums stop at the largest.
+            doubt = _LAST_DIGIT * self.layout.cells(self.number) * self.magnitude
+            is_near = abs(self.sum - total) <= doubt
+            if abs(total) < _OVERFLOWS and self.magnitude < _OVERFLOWS and not is_near:
+                problem = f"expected values that add up to about {total:g} in a tile"
+                raise BadFileError(path, f"{problem}, found {self.sum:g}", at)
+        elif sums is not None and is_kept and self.magnitude < 1 << 62:
             expected = sums[self.number]
             if (self.sum - expected) % (1 << 64):
                 problem = f"expected values that add up to {expected}, modulo 2^64, in a tile"
