@@ -480,6 +480,7 @@ class Group(Handle[GroupReport]):
             name_earlier,
             plan_undo_members,
             plan_undo_report_of_members,
+            refuse_removed,
         )
 
         self._refuse_member(how)
@@ -492,6 +493,7 @@ class Group(Handle[GroupReport]):
             return GroupReport("undo", self.uri, dry_run=dry_run, outcomes=(), notes=notes)
         target = find_operation(self.dataset, id_) if wanted in (None, id_) else None
         if target is not None:
+            refuse_removed(self.dataset, target)
             try:
                 place, planned = target.id, plan_undo_members(self.dataset, target)
             except RefusedError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,7 +37,7 @@ from chronotile.cli.options import (
     window_options,
     wrong_call,
 )
-from chronotile.errors import ArrayNotFoundError, ReadError, shell_word
+from chronotile.errors import ArrayNotFoundError, ReadError, WrongCallError, shell_word
 from chronotile.format.timestamps import iso_time, time_text
 from chronotile.show.certificate_page import ASKED, certificate_lines
 from chronotile.show.operation_words import OperationWords, undone_by
@@ -899,28 +900,31 @@ def operations(array: str, id_: str | None, access: Access) -> Answer:
     """List what chronotile did to ARRAY, the newest first; with ID, show one operation.
 
     ARRAY may also be a group, with all members, or a folder of arrays. Each operation says who,
-    when and why, its state, and which files it put, hid, moved or removed. `chronotile undo ARRAY
-    ID` takes one back.
+    when and why, its state, and which files it put, hid, moved or removed. `operations show ID`
+    finds one below the current folder; `chronotile undo ARRAY ID` takes one back.
     """
     from chronotile.array import Array
     from chronotile.change.operations import tell_operations
     from chronotile.fleet.list_places import operations_below
 
-    try:
+    if array == "show" and id_ is not None and not Path(array).exists():
+        array = "."
+    place, listed = None, None
+    with suppress(ArrayNotFoundError):  # it may be a folder of arrays
         place = access.open(array)
-    except ArrayNotFoundError:
-        found = operations_below(array, access.storage, access.key) if id_ is None else None
-        if found is None:
-            raise
-        return Answer(found, _operations(array, found))
     if isinstance(place, Array):
         listed = tell_operations(place.store)
     else:
-        listed = operations_below(place.uri, access.storage, access.key) or []
+        listed = operations_below(array, access.storage, access.key)
+    if listed is None:
+        place, listed = place or access.open(array), []
+    array = array if place is None else place.uri
     if id_ is None:
-        return Answer(listed, _operations(place.uri, listed))
-    holders = {one.get("array", place.uri) for one in listed if one["id"].startswith(id_.lower())}
-    if len(holders) == 1:
-        place = access.open(holders.pop())
-    document = place.operation(id_)
+        return Answer(listed, _operations(array, listed))
+    holders = {one.get("array", array) for one in listed if one["id"].startswith(id_.lower())}
+    if place is None and len(holders) != 1:
+        problem = f"{len(holders)} arrays have an operation whose id starts with {id_!r:.40}"
+        hint = f"to list all: chronotile operations {shell_word(array)}"
+        raise WrongCallError(array, f"{problem}; {hint}")
+    document = access.open(holders.pop() if len(holders) == 1 else array).operation(id_)
     return Answer(document, _operation(document))

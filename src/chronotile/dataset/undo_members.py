@@ -116,6 +116,22 @@ def name_earlier(dataset: Dataset, operation: Operation, error: RefusedError) ->
     return error
 
 
+def refuse_removed(dataset: Dataset, operation: Operation) -> None:
+    """Refuse to take back a part of what an operation did: some members are none any more.
+
+    Raises:
+        RefusedError: A member that it changed has been taken out of the group.
+    """
+    document = operations.read_operation(dataset.store, operation)
+    changed = {item["member"] for item in document.get("members", ()) if item.get("steps")}
+    gone = changed - {target.path for target in arrays_and_groups(dataset, groups=True)}
+    # One that was given another name is found by its own record.
+    if gone and len([*_standing(dataset, operation)]) < len(changed):
+        problem = f"nothing was changed: {min(gone)} is no member any more"
+        hint = "add it again, or undo the change in each array: chronotile undo ARRAY"
+        raise RefusedError(dataset.uri, f"{problem}; {hint}")
+
+
 def settle_members(
     dataset: Dataset, *, exclusive: bool, dry_run: bool = False
 ) -> tuple[Settled, ...]:

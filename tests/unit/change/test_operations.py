@@ -345,7 +345,7 @@ def test_below_a_final_change_undo_names_the_one_that_it_can_take_back(made: Eng
 
 
 def test_the_command_lists_an_array_a_group_or_a_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = tmp_path / "root" / "group"
     tiledb.Group.create(str(group))
@@ -371,6 +371,11 @@ def test_the_command_lists_an_array_a_group_or_a_folder(
     assert [one["group"] for one in listed(group / "one")] == [of_group["id"]]
     (of_array,) = listed(alone.uri)
     assert listed(alone.uri, of_array["id"][:4])["message"] == "why not"
+    monkeypatch.chdir(root)
+    assert listed("show", of_array["id"])["message"] == "why not"
+    assert listed(root, of_group["id"])["command"] == "tag"
+    assert main(["operations", "show", "ffffffff"]) == 2
+    assert "0 arrays have an operation whose id starts with 'ffffffff'" in capsys.readouterr().err
     assert main(["operations", str(root)]) == 0
     assert f'"why not"; {alone.uri}' in capsys.readouterr().out
     (row,) = ct.open(alone.uri).operations().to_pylist()
