@@ -123,7 +123,7 @@ def test_fragments_of_an_older_schema_are_named_as_such(tmp_path: pathlib.Path) 
 
 def followed(message: str) -> int:
     """Run the command that a hint has, and give its exit status."""
-    found = re.search(r"chronotile (publish .*?) shows ", message)
+    found = re.search(r": chronotile (publish .*?)(;|$)", message)
     assert found is not None, message
     return main(found[1].split())
 
@@ -195,7 +195,9 @@ def test_a_delete_of_the_future(tmp_path: pathlib.Path) -> None:
     target, stage = staged(tmp_path)
     later = now_ms() + 10_000_000
     target.delete(later, "a == 5")
-    with pytest.raises(RefusedError, match=f"--at {later + 1} shows all of it") as refused:
+    with pytest.raises(
+        RefusedError, match=f"to show all of it: chronotile publish .* --at {later + 1};"
+    ) as refused:
         ct.publish(stage.uri, target.uri, at="now")
     assert followed(str(refused.value)) == 0
     assert target.answer(*NOW) == ALL
@@ -307,7 +309,7 @@ def test_a_group_is_published_once(tmp_path: pathlib.Path) -> None:
     for name in ("a", "b"):
         EngineArray(groups["stage"] / name).write(50, {5: 5})
     arrays[0].delete(55, "a == 5")
-    words = f"chronotile publish {groups['stage']} {groups['group']} shows all of it"
+    words = f"chronotile publish {groups['stage']} {groups['group']};"
     with pytest.raises(RefusedError, match=f"the member a cannot be changed: .*{words}"):
         publish_dataset(ct.open_dataset(str(groups["group"])), str(groups["stage"]), own_times=True)
     for _ in range(2):

@@ -370,7 +370,7 @@ class Load:
                 f"it was there as {text}, and was merged, removed or hidden since"
             )
             way = " ".join(filter(None, (self.wish.command, self.wish.from_now, "--again")))
-            raise RefusedError(self.store.uri, f"{problem}; {way} shows its rows once more")
+            raise RefusedError(self.store.uri, f"{problem}; to show its rows once more: {way}")
 
     def _refuse_hidden(self, copies: list[_Staged]) -> None:
         """Refuse if a delete of the target would hide rows, unless that is allowed."""
@@ -383,11 +383,11 @@ class Load:
         problem = f"{what}{others} would hide {how_many}"
         is_ahead = delete.t2 >= now_ms()
         options = f"--at {delete.t2 + 1}" if is_ahead else self.wish.from_now
-        ways = [f"{self.wish.command} {options}".rstrip() + " shows all of it"]
+        ways = [f"to show all of it: {self.wish.command} {options}".rstrip()]
         if any(one.part.cells_timed for one in copies):
             ways = []  # they cannot get another time
         ways.append(f"to publish them hidden, add {option('allow_hidden')}")
-        raise RefusedError(self.store.uri, f"{problem}; {', or '.join(ways)}")
+        raise RefusedError(self.store.uri, f"{problem}; {'; '.join(ways)}")
 
     def _hidden(self, copies: list[_Staged]) -> Iterator[tuple[Delete, list[_Staged]]]:
         """Find the deletes and updates of the target that may hide rows of copies, with these."""

@@ -76,7 +76,8 @@ def undone_finding(history: History, one: UndoneRestore) -> Finding:
     if gone:
         message += f"; it was merged from {shown(gone[:1])} too, which is gone"
         end = max(min(parse_name(name).t1 for name in one.hidden) - 1, 0)
-        hint = f"chronotile restore {{array}} --to {end} --rewrite hides it, and later writes too"
+        command = f"chronotile restore {{array}} --to {end} --rewrite"
+        hint = f"to hide it, and later writes too: {command}"
         if history.dense:
             hint = "nothing to run: a dense array keeps no times of cells"
     path = f"{FRAGMENTS}/{one.name}"

@@ -161,8 +161,8 @@ def _without_moment(key: bytes, where: str) -> Doubt:
     problem = f"expected a moment in ms, a whole number of 64 bits, for {_text(key)!r:.160}"
     name = _text(key.removeprefix(_TAG))
     if key.startswith(_TAG) and is_name(name):
-        hint = f"chronotile tag add {where} {name} --at TIME --move sets it"
-        hint += f", chronotile tag remove {where} {name} takes it away"
+        hint = f"to set it: chronotile tag add {where} {name} --at TIME --move"
+        hint += f"; to take it away: chronotile tag remove {where} {name}"
         return Doubt(META, problem, hint, tag=name)
     return Doubt(META, problem, "remove the key with TileDB")
 

@@ -321,8 +321,8 @@ def _is_to_be_bared(at: Snapshot, stored: StoredFooter) -> bool:
             at.log.array,
             f"cannot tell the rows of the update {doubtful[0]}: {stored.fragment} has applied it, "
             f"and the delete {gone[0]}, which is gone or replaced by one that matches no row; to "
-            f"apply the update: chronotile apply {array}; or take the change back that "
-            f"replaced the delete: chronotile operations {array} lists it",
+            f"apply the update: chronotile apply {array}; to find the change that replaced the "
+            f"delete, and undo it: chronotile operations {array}",
         )
     return not gone
 
