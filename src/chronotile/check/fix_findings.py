@@ -53,9 +53,11 @@ def fixes_of(findings: Iterable[Finding]) -> list[Fix]:
     codes: dict[tuple[str, str, str | None], dict[str, None]] = {}
     for one in findings:
         hint = _HINT.search(one.hint)
-        rest = "" if hint is None else hint[2].removeprefix(shell_word(one.array)).lstrip()
+        if hint is None or not hint[2].startswith(shell_word(one.array)):
+            continue  # it names another place, which has a finding of its own
+        rest = hint[2].removeprefix(shell_word(one.array)).lstrip()
         mode = _MODE.match(rest)
-        if hint is None or (rest.startswith("--") and mode is None):
+        if rest.startswith("/") or (rest.startswith("--") and mode is None):
             continue
         kind = (mode[1] if mode else "commits") if hint[1] == "consolidate" else None
         codes.setdefault((one.array, hint[1], kind), {})[one.code] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,20 @@ def test_a_terminal_is_asked_and_a_script_must_say_yes(
     assert f"chronotile repair {array}, for name-malformed: " in err
     assert err.endswith("nothing was changed\n")
     assert contents(array) == before
+
+
+def test_a_damaged_list_is_repaired_in_its_own_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = sample.unpack(tmp_path).dataset
+    for file in (dataset / "derived" / "__group").iterdir():
+        file.write_bytes(file.read_bytes()[:20])
+        os.utime(file, (1, 1))
+    main(["check", str(dataset), "--fix", "--yes"])
+    err = capsys.readouterr().err
+    assert f"done: chronotile repair {dataset / 'derived'}; " in err
+    assert f"chronotile repair {dataset}, " not in err
+    assert "tile-corrupt" not in {one.code for one in ct.open(dataset).check()}
 
 
 def test_a_compact_is_left_to_the_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
