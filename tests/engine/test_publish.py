@@ -309,7 +309,7 @@ def test_a_group_is_published_once(tmp_path: pathlib.Path) -> None:
     for name in ("a", "b"):
         EngineArray(groups["stage"] / name).write(50, {5: 5})
     arrays[0].delete(55, "a == 5")
-    words = f"chronotile publish {groups['stage']} {groups['group']};"
+    words = f"to show all of it: chronotile publish {groups['stage']} {groups['group']};"
     with pytest.raises(RefusedError, match=f"the member a cannot be changed: .*{words}"):
         publish_dataset(ct.open_dataset(str(groups["group"])), str(groups["stage"]), own_times=True)
     for _ in range(2):
