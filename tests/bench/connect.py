@@ -19,6 +19,7 @@ from support.fleets import age, make_fleet
 from support.stored_tables import stored
 
 import chronotile as ct
+from chronotile import cli
 from chronotile.fleet import plan as fleet_plan
 from chronotile.fleet import register
 from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
@@ -58,6 +59,8 @@ def main() -> None:
             for name in SCHEMAS:
                 assert rows(stored(out / name), name) == expected[name], name
         assert told.unchanged == ARRAYS, told
+        call = ["pipeline", str(root), "--out", str(out), "--since-last", "--fail-on", "never"]
+        assert cli.main(call) == 0
         register(spark)
         given = f"table 'arrays', path '{root}'"
         spark.sql(f"CREATE TEMPORARY VIEW fleet USING chronotile OPTIONS ({given})")

@@ -1127,6 +1127,9 @@ def test_the_command(
     for wrong in (["pipeline", "--out", "x"], [*call, "--dry-run"], [*call, "--conf", "x"]):
         assert cli.main(wrong) == 2
         assert "expected" in capfd.readouterr().err
+    for ignored in (["--master", "local[1]"], ["--conf", "spark.executor.memory=2g"]):
+        assert cli.main([*call, *ignored]) == 1
+        assert "a Spark session is running already" in capfd.readouterr().err
     assert spark.range(3).count() == 3
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 

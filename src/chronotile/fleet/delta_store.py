@@ -26,6 +26,7 @@ import os
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ from chronotile.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
@@ -458,12 +460,24 @@ def new_run(output: Output, snapshot: StoreSnapshot) -> Run:
 
 def open_output(out: str, storage: Mapping[str, str]) -> Output:
     """Open a folder for tables, but not in memory; on a disk, make it if it is missing."""
-    output = Output(out=out, storage=tuple(sorted(storage.items())))
-    store = output.store()
+    store = open_store(out, storage)
     if store.uri.startswith("memory:"):
         raise ChronotileError(out, "expected a disk or a bucket, found memory")
     store.make_folder()
-    return output
+    if store.local_path is not None and not _has_links(store.local_path):
+        storage = {**storage, "allow_unsafe_rename": "true"}
+    return Output(out=out, storage=tuple(sorted(storage.items())))
+
+
+def _has_links(folder: Path) -> bool:
+    """Tell whether a disk has hard links, by which Delta refuses a commit that is there already."""
+    with NamedTemporaryFile(dir=folder) as file:
+        try:
+            os.link(file.name, f"{file.name}.link")
+        except OSError:
+            return False
+    os.unlink(f"{file.name}.link")  # noqa: PTH108 - as it was made
+    return True
 
 
 def fleet_tables(

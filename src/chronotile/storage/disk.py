@@ -26,7 +26,7 @@ from chronotile.errors import (
     printable,
 )
 from chronotile.storage.backend import Backend, Traits
-from chronotile.storage.disk_files import LINK, OpenFolder, kind_of, unnamed_file
+from chronotile.storage.disk_files import LINK, NO_LINK, OpenFolder, kind_of, unnamed_file
 from chronotile.storage.place import (
     LEFTOVER,
     OTHER_BYTES,
@@ -59,8 +59,6 @@ _AT_ONCE = 1 << 14
 """Entries of a folder that are in memory at once: they take more than their names."""
 _TIME_STEP_NS = 3_000_000_000
 """More than the coarsest step of a file's time on any file system in use."""
-_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
-"""How a disk says that it cannot link this file there."""
 
 
 class Disk(Backend):
@@ -340,7 +338,7 @@ class Disk(Backend):
             ):
                 os.link(from_name, to_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
         except StorageError as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in _NO_LINK:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in NO_LINK:
                 raise
             return False
         return True

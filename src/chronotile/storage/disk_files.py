@@ -7,6 +7,7 @@ gets its name when it is whole. Knows nothing of what the bytes mean.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
@@ -26,6 +27,9 @@ LINK = "a symbolic link, which is never followed"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BELOW = _DIRECTORY | os.O_NOFOLLOW
 _TMPFILE = getattr(os, "O_TMPFILE", 0)
+NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
+"""How a disk says that it cannot link this file there."""
+_NOREPLACE = 1
 _UNSUPPORTED = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT}
 
 
@@ -125,7 +129,8 @@ class UnnamedFile:
     def link(self, name: str, folder: int) -> None:
         """Give the file a name that is free.
 
-        A link appears at once and fails if the name is taken; a rename would replace.
+        A link appears at once and fails if the name is taken; so does, on a mount without links, a
+        rename that does not replace.
 
         Raises:
             FileExistsError: The name is taken.
@@ -134,8 +139,13 @@ class UnnamedFile:
             # With a descriptor for the source Python follows the link below /proc.
             source = f"/proc/self/fd/{self.descriptor}"
             os.link(source, name, src_dir_fd=self.folder, dst_dir_fd=folder)
-        else:
+            return
+        try:
             os.link(self.part, name, src_dir_fd=self.folder, dst_dir_fd=folder)
+        except OSError as cause:
+            if cause.errno not in NO_LINK:
+                raise
+            _rename(self.part, self.folder, name, folder)
 
     def replace(self, name: str, folder: int) -> None:
         """Put the file in the place of another one; a reader sees all of one of them."""
@@ -179,6 +189,16 @@ def unnamed_file(folder: int, parts: Iterable[bytes]) -> Generator[UnnamedFile]:
 def part_name() -> str:
     """Make a name for a file that is not whole; `place.LEFTOVER` knows it again."""
     return f".chronotile-{os.urandom(8).hex()}.part"
+
+
+def _rename(part: str, above: int, name: str, folder: int) -> None:
+    """Give a file a name that is free; Python's own rename takes one that is not."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "renameat2"):
+        raise OSError(errno.ENOTSUP, "this file system has no hard links")
+    if library.renameat2(above, os.fsencode(part), folder, os.fsencode(name), _NOREPLACE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), name)
 
 
 def _opened(folder: int) -> tuple[int, str | None]:

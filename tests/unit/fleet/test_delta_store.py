@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from support.stored_tables import files, version
 
 import chronotile as ct
 from chronotile.fleet import delta_store
-from chronotile.fleet.delta_store import TABLES
+from chronotile.fleet.delta_store import TABLES, started_ms
 from chronotile.fleet.options import Options
 from chronotile.fleet.run_pipeline import Job, run
 
@@ -85,7 +87,13 @@ def test_statistics_let_readers_pass_over_files(root: Path, tmp_path: Path) -> N
 
 def test_an_unchanged_run_commits_nothing(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert publish(root, out).versions
+    run_id = publish(root, out).run
+    for name in ("arrays", "commits", "listings"):
+        # Delta refuses a second commit of the same run, and knows whether a wave is complete.
+        assert DeltaTable(str(out / name)).transaction_version("chronotile") == started_ms(run_id)
+    last = DeltaTable(str(out / "listings"))
+    waves = [last.transaction_version(f"chronotile.{one}") for one in ("begun", "complete")]
+    assert waves == [1, 1]
     before = {name: (version(out / name), files(out / name)) for name in (*TABLES, "run_history")}
     stored = sorted(out.rglob("*.parquet"))
     told = publish(root, out)
@@ -135,6 +143,30 @@ def test_an_optimize_of_others_is_respected(maker: FleetMaker, root: Path, tmp_p
     maker.commit(root / "a-2", 7, uuid="2" * 32)
     publish(root, out)
     assert by_polars(out) == commits_of(root)
+
+
+NO_LINKS = """
+#include <errno.h>
+int linkat(int a, const char *b, int c, const char *d, int e) { errno = EPERM; return -1; }
+int link(const char *a, const char *b) { errno = EPERM; return -1; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="a compiler makes the disk without links")
+def test_tables_on_a_mount_without_links(root: Path, tmp_path: Path) -> None:
+    out, library = tmp_path / "out", tmp_path / "nolinks.so"
+    (tmp_path / "nolinks.c").write_text(NO_LINKS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "nolinks.c"], check=True)
+    code = (
+        "import sys; from chronotile import cli; from chronotile.storage import disk_files\n"
+        "disk_files._TMPFILE = 0\n"
+        "sys.exit(cli.main(['tables', *sys.argv[1:], '--since-last']))"
+    )
+    call = [sys.executable, "-c", code, str(root), "--out", str(out)]
+    for _ in range(2):
+        subprocess.run(call, check=True, env={**os.environ, "LD_PRELOAD": str(library)})
+        assert by_polars(out) == commits_of(root)
+    assert version(out / "commits") == 1
 
 
 def test_members_of_groups(root: Path, tmp_path: Path, maker: FleetMaker) -> None:

@@ -217,12 +217,15 @@ def test_a_dry_run_plans_what_the_run_then_does(root: Path) -> None:
     assert sorted(root.rglob("*")) == before
     done = maintain_group(group(root), real)
     assert [one.outcome for one in (*planned, *done)] == ["planned"] * 6 + ["done"] * 6
-    assert [replace(one, outcome="done") for one in planned] == done
+    # A vacuum after a plan of a consolidation cannot name that operation yet.
+    assert [replace(one, outcome="done") for one in planned] == [
+        replace(one, why="") for one in done
+    ]
     gone = there - {str(path) for path in root.rglob("*")}
     assert len(gone) == sum(one.removed for one in done) == 30  # the deletes keep their own files
     for number in range(3):
         records = list((root / f"{number}").glob("__chronotile/operations/*-*-*.json"))
-        assert {one.stem.rpartition("-")[2] for one in records} == {"done", "final"}
+        assert {one.stem.rpartition("-")[2] for one in records} == {"final"}
     assert {one.outcome for one in maintain_group(group(root), real)} == {"nothing"}
 
 

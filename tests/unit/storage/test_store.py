@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import random
@@ -609,6 +610,19 @@ def test_killed_inside_a_put(disk: Store, event: str, way: str) -> None:
     else:
         disk.put_if_absent("__meta/a", b"other")
         assert disk.read("__meta/a") == b"other"
+
+
+def test_a_put_on_a_mount_without_links(disk: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("chronotile.storage.disk_files._TMPFILE", 0)
+    monkeypatch.setattr(os, "link", refuse)
+    disk.put_if_absent("__meta/a", b"1")
+    with pytest.raises(ObjectExistsError):
+        disk.put_if_absent("__meta/a", b"2")
+    assert (disk.read("__meta/a"), paths_of(disk)) == (b"1", ["__meta/a"])
+    assert not disk.list_dir().strangers
 
 
 def test_failed_put_leaves_nothing(disk: Store) -> None:
