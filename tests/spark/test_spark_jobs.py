@@ -665,7 +665,7 @@ def test_runs_are_told_and_can_be_read_again(spark: SparkSession, tmp_path: Path
     assert ct.fleet_tables(out)["arrays"].to_pyarrow_table().num_rows == 5
     operations = stored(out / "operations").to_pylist()
     assert sorted((row["array"], row["command"], row["state"]) for row in operations) == [
-        (str(root / "array-0"), *one) for one in (("consolidate", "done"), ("vacuum", "final"))
+        (str(root / "array-0"), *one) for one in (("consolidate", "final"), ("vacuum", "final"))
     ]
 
 
@@ -971,7 +971,7 @@ def test_maintenance_of_a_fleet(spark: SparkSession, fleet: Path, tmp_path: Path
     assert again.maintained == ()
     told = stored(out / "operations").to_pylist()
     assert sorted((row["array"], row["command"], row["state"]) for row in told) == [
-        (str(root / "loose"), *one) for one in (("consolidate", "done"), ("vacuum", "final"))
+        (str(root / "loose"), *one) for one in (("consolidate", "final"), ("vacuum", "final"))
     ]
 
 

@@ -81,7 +81,8 @@ def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Sc
             made.append(pa.nulls(count, field.type))
             continue
         try:
-            made.append(_cast(column, field.type))
+            is_encoded = pa.types.is_dictionary(column.type)
+            made.append((column.dictionary_decode() if is_encoded else column).cast(field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as cause:
             problem = f"expected cells of {field.type}, found {column.type}: {cause}"
             raise ReadError(f"{array}: {field.name}", f"{problem}; the option rows=json") from cause
@@ -94,12 +95,6 @@ def _heads(array: str, batch: pa.RecordBatch) -> dict[str, pa.Array]:
     own = {name: batch.column(name) for name in ("change", "commit")}
     array_column = pa.repeat(pa.scalar(array), len(batch))
     return {"array": array_column, **own, "t": ms, "t_time": timestamps(ms)}
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column if column.type == kind else column.cast(kind)
 
 
 _log = logging.getLogger(__name__)

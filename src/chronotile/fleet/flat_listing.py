@@ -48,11 +48,7 @@ class Neighbours(NamedTuple):
         return tuple(f"{self.folder.rstrip('/')}/{name}" for name in self.names)
 
     def divided(self, most: int) -> Iterator[Neighbours]:
-        """Give parts of at most so many folders, each without a gap.
-
-        >>> [part.names for part in Neighbours("s3://b", ("a", "b", "c")).divided(2)]
-        [('a', 'b'), ('c',)]
-        """
+        """Give parts of at most so many folders, each without a gap."""
         for start in range(0, len(self.names), most):
             yield Neighbours(self.folder, self.names[start : start + most])
 

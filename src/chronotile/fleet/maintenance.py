@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from chronotile.change.plan import Report
     from chronotile.fleet.options import Options
-    from chronotile.fleet.policy import Policy, PolicyRule
+    from chronotile.fleet.policy import Limits, Policy, PolicyRule
     from chronotile.fleet.surviving_tasks import Results
     from chronotile.storage.store import Store
 
@@ -212,16 +212,15 @@ def _one_of(column: str, texts: Iterable[str]) -> pc.Expression:
 
 def run_maintenance(
     spark: SparkSession | None,
-    due: Sequence[Due],
+    waves: Iterable[Sequence[Due]],
     policy: Policy,
     work: Work,
     results: Results,
     progress: Callable[[str, int, int], None],
 ) -> Maintenance:
-    """Maintain arrays, within the limits of the policy."""
-    limits = policy.limits
-    chosen, left = due[: limits.arrays], due[limits.arrays :] if limits.arrays else ()
-    over = [(one, f"the policy allows {limits.arrays} arrays") for one in left]
+    """Maintain arrays, wave by wave, within the limits of the policy."""
+    limits, used, outcomes = policy.limits, Counter[str](), Counter[str]()
+    lines: list[str] = []
 
     def job(words: str, items: Sequence[Due], work: Work) -> list[Maintained]:
         care = Care(split=_split, give_up=_killed)
@@ -230,15 +229,20 @@ def run_maintenance(
         done = run_job(spark, each, groups, step, results, care)
         return [Maintained(**one) for group in done for one in group]
 
-    if limits.removed_files is not None or limits.removed_bytes is not None:
-        plan = replace(work, dry_run=True, pause_s=0.0)
-        chosen, more = _fitting(chosen, job("planning maintenance", chosen, plan), policy)
-        over += more
-    done = job("maintaining arrays", chosen, work)
-    done += [_passed_over(one.array, "left", why) for one, why in over]
-    outcomes = Counter(f"{one.command} {one.outcome}" for one in done)
-    lines = sorted(_line(one) for one in done) if work.dry_run else ()
-    return Maintenance(tuple(sorted(outcomes.items())), tuple(lines))
+    for due in waves:
+        chosen = due if limits.arrays is None else due[: limits.arrays - used["arrays"]]
+        used["arrays"] += len(chosen)
+        left = due[len(chosen) :]
+        over = [(one, f"the policy allows {limits.arrays} arrays") for one in left]
+        if limits.removed_files is not None or limits.removed_bytes is not None:
+            planned = job("planning maintenance", chosen, replace(work, dry_run=True, pause_s=0.0))
+            chosen, more = _fitting(chosen, planned, limits, used)
+            over += more
+        done = job("maintaining arrays", chosen, work)
+        done += [_passed_over(one.array, "left", why) for one, why in over]
+        outcomes.update(f"{one.command} {one.outcome}" for one in done)
+        lines += map(_line, done) if work.dry_run else ()
+    return Maintenance(tuple(sorted(outcomes.items())), tuple(sorted(lines)))
 
 
 def _line(one: Maintained) -> str:
@@ -250,25 +254,23 @@ def _line(one: Maintained) -> str:
 
 
 def _fitting(
-    due: Sequence[Due], planned: Sequence[Maintained], policy: Policy
+    due: Sequence[Due], planned: Sequence[Maintained], limits: Limits, used: Counter[str]
 ) -> tuple[list[Due], list[tuple[Due, str]]]:
     """Choose the arrays, in order, whose removals fit into the limits; give the others too."""
-    limits = policy.limits
     removals: dict[str, list[int]] = {}
     for plan in planned:
         sums = removals.setdefault(plan.array, [0, 0])
         sums[0], sums[1] = sums[0] + plan.removed, sums[1] + plan.bytes_removed
-    files = size = 0
     fit: list[Due] = []
     over: list[tuple[Due, str]] = []
     for one in due:
-        more_files, more_bytes = removals.get(one.array, (0, 0))
-        if limits.removed_files is not None and files + more_files > limits.removed_files:
+        files, size = removals.get(one.array, (0, 0))
+        if limits.removed_files is not None and used["files"] + files > limits.removed_files:
             over.append((one, f"the policy allows {limits.removed_files} removed files"))
-        elif limits.removed_bytes is not None and size + more_bytes > limits.removed_bytes:
+        elif limits.removed_bytes is not None and used["bytes"] + size > limits.removed_bytes:
             over.append((one, f"the policy allows {limits.removed_bytes} removed bytes"))
         else:
-            files, size = files + more_files, size + more_bytes
+            used.update(files=files, bytes=size)
             fit.append(one)
     return fit, over
 

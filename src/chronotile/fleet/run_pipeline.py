@@ -35,6 +35,7 @@ from chronotile.fleet.delta_store import (
     renamed,
 )
 from chronotile.fleet.maintenance import (
+    Due,
     Maintenance,
     Work,
     arrays_due,
@@ -63,11 +64,11 @@ from chronotile.fleet.run_summary import (
     totals_in,
     totals_of,
 )
-from chronotile.fleet.shares import NO_BUCKET, Share, bucket_of
+from chronotile.fleet.shares import NO_BUCKET, Share, bucket_of, packed
 from chronotile.fleet.surviving_tasks import KILLED, Care, last_error, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -330,9 +331,17 @@ class _PipelineRun:
             pause_s=pause_s(policy),
         )
         unread = {one.array for one in done.unread}
-        rows = run_.output.rows
-        due = arrays_due(policy, partial(rows, "findings"), partial(rows, "arrays"), unread)
-        return run_maintenance(self._spark, due, policy, work, results_of(run_), self._progress)
+
+        def due(buckets: Sequence[int]) -> list[Due]:
+            def rows(name: str, columns: list[str], only: pc.Expression | None) -> Any:
+                own = pc.field(BUCKET).isin(buckets)
+                return run_.output.rows(name, columns, own if only is None else own & only)
+
+            return arrays_due(policy, partial(rows, "findings"), partial(rows, "arrays"), unread)
+
+        most = max(self.plan.buckets * ARRAYS_IN_WAVE // max(self.plan.arrays, 1), 1)
+        waves = map(due, packed(range(self.plan.buckets), most))
+        return run_maintenance(self._spark, waves, policy, work, results_of(run_), self._progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

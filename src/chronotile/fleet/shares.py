@@ -69,11 +69,7 @@ def to_stream(rows: pa.Table) -> bytes:
 
 
 def packed(items: Iterable[T], most: int) -> Iterator[tuple[T, ...]]:
-    """Group items in order.
-
-    >>> list(packed("abcde", 2))
-    [('a', 'b'), ('c', 'd'), ('e',)]
-    """
+    """Group items in order, so many in each group."""
     waiting = iter(items)
     while group := tuple(islice(waiting, most)):
         yield group

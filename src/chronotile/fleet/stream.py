@@ -121,17 +121,14 @@ class Watch:
     def _one(self, store: Store) -> _KnownArray | Exception:
         try:
             known = self._known.get(store.uri)
-            if known is None or not _is_quiet(store, known):
-                known = self._known[store.uri] = _in_full(store)
+            if known is not None and known.times is not None:
+                # As long as the folders have these times, no commit file can have come.
+                if known.times == (store.change_time(COMMITS), store.change_time("")):
+                    return known
+            known = self._known[store.uri] = _in_full(store)
         except Exception as error:  # one bad array must not stop the others
             return error
         return known
-
-
-def _is_quiet(store: Store, known: _KnownArray) -> bool:
-    """Tell whether no commit file can have come since the last look."""
-    times = known.times
-    return times is not None and times == (store.change_time(COMMITS), store.change_time(""))
 
 
 def _in_full(store: Store) -> _KnownArray:

@@ -15,6 +15,7 @@ from support.verbs import add_tag
 from chronotile.errors import ChronotileError
 from chronotile.fleet import maintenance as maintenance_job
 from chronotile.fleet import maintenance as one_array
+from chronotile.fleet import run_pipeline
 from chronotile.fleet.maintenance import (
     Due,
     Work,
@@ -177,6 +178,40 @@ def test_which_arrays_are_due() -> None:
     assert due({"arrays": ["**/a"]}, {"vacuum": "commits"}) == "e"
     assert due({"vacuum": "array-meta", "always": True}) == "abcef", "no finding asks for it"
     assert arrays_due(policy_of(COMMITS), reading(findings[:0]), reading(arrays)) == []
+
+
+def test_the_driver_never_holds_every_array_that_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waves share the limits of the policy."""
+    maker, held = FleetMaker(make_template(tmp_path / "template")), list[int]()
+    for number in range(12):
+        maker.array(tmp_path / "root" / f"{number}", 4, seed=number, loose=4, deletes=1)
+
+    def watched(*given: Any) -> list[Due]:
+        found = arrays_due(*given)
+        held.append(len(found))
+        return found
+
+    monkeypatch.setattr(run_pipeline, "arrays_due", watched)
+    monkeypatch.setattr(run_pipeline, "ARRAYS_IN_WAVE", 3)
+    rule = {"arrays": ["**"], "vacuum": "commits", "consolidate": "commits", "always": True}
+
+    def told(**limits: int) -> dict[str, int]:
+        policy = policy_of({"rule": [rule], "limits": limits})
+        options = Options(roots=(str(tmp_path / "root"),))
+        job = run_pipeline.Job(options=options, out=str(tmp_path / "out"), policy=policy)
+        return dict(run_pipeline.run(None, job).maintained)
+
+    def loose() -> int:
+        return len([*(tmp_path / "root").rglob("__commits/*.wrt")])
+
+    by_arrays, before = told(arrays=5), loose()
+    assert (by_arrays["consolidate done"], by_arrays["maintain left"]) == (5, 7)
+    by_files = told(removed_files=10)
+    assert 0 < before - loose() <= 10
+    assert by_files["maintain left"] > 0
+    assert max(held) < sum(held[:4]) == sum(held[4:]) == 12
 
 
 @pytest.fixture
