@@ -66,11 +66,7 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
 
 
 def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Schema) -> pa.Table:
-    """Give changed rows of one schema, in the columns that Spark was promised.
-
-    Raises:
-        ReadError: A field had another type once, and its values do not fit.
-    """
+    """Give changed rows of one schema, in the columns that Spark was promised."""
     names = with_heads(_HEAD, schema).names[len(_HEAD) :]
     cells = dict(zip(names, batch.columns[-len(schema.fields) :], strict=True))
     known, count = {**_heads(array, batch), **cells}, len(batch)
@@ -162,11 +158,7 @@ def _as_json(array: str, batch: pa.RecordBatch, schema: Schema) -> pa.Table:
 
 
 def schema_of_changes(options: Options) -> pa.Schema:
-    """Give the columns of the table: JSON, or those of the one array that is the root.
-
-    Raises:
-        ChronotileError: Columns are asked for, and the root is not one array.
-    """
+    """Give the columns of the table: JSON, or those of the one array that is the root."""
     if options.rows == "json":
         return READABLE["changes"]
     if len(options.roots) != 1:

@@ -94,11 +94,7 @@ _OF_SIZES = frozenset({"bytes", *BYTES_OF.values()})
 
 
 def with_choice(schema: StructType, columns: pa.Schema, options: Options) -> Options:
-    """Choose the columns of a schema: all of the table's, or some of them in any order.
-
-    Raises:
-        ChronotileError: A column is not of the table, has another type, or is named twice.
-    """
+    """Choose the columns of a schema: all of the table's, or some of them in any order."""
     own = from_arrow_schema(columns)
     types = {field.name: field.dataType for field in own}
     names = tuple(field.name for field in schema)

@@ -161,11 +161,7 @@ class Output:
         return open_store(self.out, dict(self.storage))
 
     def is_there(self) -> bool:
-        """Tell, without `deltalake`, whether the folder has tables of a run.
-
-        Raises:
-            ArrayNotFoundError: There is no such folder.
-        """
+        """Tell, without `deltalake`, whether the folder has tables of a run."""
         return "_delta_log" in self.store().list_names(HISTORY).folders
 
     def delta(self, table: str) -> DeltaTable | None:
@@ -179,11 +175,7 @@ class Output:
             return DeltaTable(uri, storage_options=options)
 
     def create(self, table: str, schema: pa.Schema) -> DeltaTable:
-        """Open a table; make it first, if it is not there.
-
-        Raises:
-            ChronotileError: A column has another type in the table.
-        """
+        """Open a table; make it first, if it is not there."""
         from deltalake import DeltaTable, Schema
 
         uri, options = self.store().uri_of(table), self._options()
@@ -320,11 +312,7 @@ class Run:
         return True
 
     def check_not_overtaken(self) -> None:
-        """Refuse to go on if another run has committed since this one looked.
-
-        Raises:
-            OvertakenError: Such a run has committed.
-        """
+        """Refuse to go on if another run has committed since this one looked."""
         last = self.output.delta(LAST)
         if last is not None:
             self._check(last, (self.after_ms, self.started_ms))

@@ -75,9 +75,6 @@ def neighbours(store: Store, names: Iterable[str]) -> Neighbours | None:
 def list_flat(part: Neighbours, storage_options: Mapping[str, str] | None = None) -> Searched:
     """List neighbours.
 
-    Raises:
-        StorageError: The storage refuses, or a name in it cannot begin a list.
-
     >>> store = open_store("memory:doc-flat")
     >>> for key in ("a/__schema/s", "g/b/__commits/c.wrt", "g/__group/x", "z/file"):
     ...     store.put_if_absent(key, b"")

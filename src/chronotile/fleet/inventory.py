@@ -92,11 +92,7 @@ class Inventory:
 
 
 def read_manifest(place: str, storage_options: Mapping[str, str] | None = None) -> Inventory:
-    """Read a manifest.
-
-    Raises:
-        ChronotileError: It is none, or of a kind that is not known.
-    """
+    """Read a manifest."""
     store, name = open_file(place, storage_options)
     data = store.read(name, limit=_MANIFEST_MAX)
     words = read_json(data, place, "the manifest of an S3 Inventory")
@@ -149,12 +145,7 @@ def prefixes_in(inventory: Inventory, roots: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_objects(inventory: Inventory, file: InventoryFile) -> pa.Table:
-    """Give the objects that one file of an inventory names, as in `OBJECTS`.
-
-    Raises:
-        ChronotileError: A column is missing.
-        StorageError: The file cannot be read.
-    """
+    """Give the objects that one file of an inventory names, as in `OBJECTS`."""
     store, name = open_file(file.uri, dict(inventory.storage))
     data = store.read(name)
     try:

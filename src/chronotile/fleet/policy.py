@@ -126,11 +126,7 @@ def simple_policy(*, fragments: bool) -> Policy:
 
 
 def read_policy(place: str, storage_options: Mapping[str, str] | None = None) -> Policy:
-    """Read a policy from a file or an object.
-
-    Raises:
-        ChronotileError: It is no TOML, or says what no policy says.
-    """
+    """Read a policy from a file or an object."""
     store, name = open_file(place, storage_options)
     data = store.read(name, limit=LONGEST)
     return policy_of(read_toml(data, place, "a policy in TOML"), place)

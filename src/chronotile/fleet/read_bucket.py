@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from chronotile.fleet.find_arrays import Unlisted
     from chronotile.fleet.options import Options
     from chronotile.fleet.shares import Share
-    from chronotile.history.listing import Listing
     from chronotile.storage.store import Store
 
     _Tables: TypeAlias = Mapping[str, Iterable[Piece]]
@@ -549,7 +548,9 @@ class _BucketReading:
         tables = read_array(place, options, self._task.findings.get(store.uri))
         made = {name: tables.pieces(name) for name in SCHEMAS}
         listing = tables.log.history.listing
-        made["operations"] = self._operations(store, listing)
+        if listing.has_operations:
+            plain = open_store(store.uri, options.storage_options)
+            made["operations"] = [operations_rows(plain)]
         made[LAST] = [self._listing(store.uri, note(store, listing, began_ms, times))]
         return made
 
@@ -557,11 +558,6 @@ class _BucketReading:
         """Note a read of a file; threads call this, too."""
         if operation == "read":
             self._reads.append(f"{array}/{path}")
-
-    def _operations(self, store: Store, listing: Listing) -> list[Piece]:
-        if not listing.has_operations:
-            return []
-        return [operations_rows(open_store(store.uri, self._task.options.storage_options))]
 
     def _listing(self, array: str, noted: Noted = NOTHING) -> Piece:
         """Make the row that the next run goes by."""

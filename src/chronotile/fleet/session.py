@@ -66,9 +66,6 @@ def check_master(
 ) -> None:
     """Refuses a master that does not answer.
 
-    Raises:
-        StorageError: It does not.
-
     >>> check_master("yarn", environ={})
     Traceback (most recent call last):
     chronotile.errors.StorageError: yarn: expected HADOOP_CONF_DIR or YARN_CONF_DIR, found neither

@@ -121,11 +121,13 @@ class Watch:
     def _one(self, store: Store) -> _KnownArray | Exception:
         try:
             known = self._known.get(store.uri)
-            if known is not None and known.times is not None:
-                # As long as the folders have these times, no commit file can have come.
-                if known.times == (store.change_time(COMMITS), store.change_time("")):
-                    return known
-            known = self._known[store.uri] = _in_full(store)
+            # As long as its folders have the same times, no commit file can have come.
+            if (
+                known is None
+                or known.times is None
+                or known.times != (store.change_time(COMMITS), store.change_time(""))
+            ):
+                known = self._known[store.uri] = _in_full(store)
         except Exception as error:  # one bad array must not stop the others
             return error
         return known
