@@ -126,8 +126,10 @@ def test_a_delete_that_was_applied_keeps_its_name(array: EngineArray) -> None:
     name = delete_at(array, 30)
     with pytest.raises(UnreachableError, match="has applied"):
         ct.undelete(array.uri, name, commits_only=True)
-    with pytest.raises(RefusedError, match="no row would come back"):
+    way = rf"no row would come back for ever: .*: chronotile undelete {array.uri} {name}$"
+    with pytest.raises(RefusedError, match=way):
         ct.undelete(array.uri, name, ever=True)
+    assert ct.undelete(array.uri, name, dry_run=True).rows == {"restored": 3}
     array.write(25, {6: 6})
     before = array.answer(*NOW)
     report = ct.undelete(array.uri, name, ever=True)
@@ -617,3 +619,17 @@ def test_an_update_that_a_restore_hides_is_no_surprise(array: EngineArray) -> No
     assert "update-deletes" not in {one.code for one in ct.open(array.uri).check()}
     ct.consolidate(array.uri, updates=True)
     assert "con-has-updates" not in {one.code for one in ct.open(array.uri).check()}
+
+
+def test_a_stand_in_of_an_update_is_no_update_that_nobody_sees(tmp_path: pathlib.Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1, 2: 2})
+    array.write(20, {3: 3})
+    handle = ct.open(array.uri)
+    handle.update("a == 1", ["a=7"], experimental=True)
+    array.consolidate("fragments")
+    array.vacuum("fragments")
+    handle.apply()
+    handle.consolidate(updates=True)
+    assert any(path.read_bytes().count(b".upd") for path in array.commits_folder.glob("*.con"))
+    assert not [one for one in handle.check() if one.code == "con-has-updates"]

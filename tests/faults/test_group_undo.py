@@ -178,3 +178,18 @@ def test_a_record_of_a_group_names_no_place(tmp_path: Path) -> None:
     opened(group).restore(10)
     (record,) = (group / "__chronotile" / "operations").iterdir()
     assert str(group) not in record.read_text(), "a moved group takes its records along"
+
+
+def test_a_redo_of_a_group_names_the_one_that_comes_before_it(tmp_path: Path) -> None:
+    group = make(tmp_path / "group")
+    opened(group).delete("a == 1", member="*")
+    opened(group).consolidate()
+    merged, deleted = (opened(group).undo().operation for _ in range(2))
+    with pytest.raises(RefusedError, match=rf"to redo the delete .* undo {group} {deleted}$"):
+        opened(group).undo()
+    with pytest.raises(RefusedError, match=rf"cannot redo .*first: .* undo {group} {deleted}$"):
+        opened(group).undo(merged)
+    for one in (deleted, merged):
+        opened(group).undo(one)
+    assert set(states(group).values()) == {"done", "undone"}
+    assert_tidy(group)

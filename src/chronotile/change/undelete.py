@@ -156,9 +156,11 @@ def _mending(store: Store, name: str, key: bytes | None) -> Mending:
         if int(table.uris.t1[one]) <= commit.t2
     ]
     if applied and not set(older) - set(applied):
-        problem = f"no row would come back: {applied[0]} has applied the delete"
-        hint = "chronotile restore may bring back what it was merged from"
-        raise RefusedError(store.uri, f"{problem}; {hint}")
+        problem = f"no row would come back for ever: {applied[0]} has applied the delete"
+        if any(health[path].keeps_deleted for path in applied):
+            undelete = f"chronotile undelete {shell_word(store.uri)} {name}"
+            problem += f"; to have TileDB write its rows again, from now on: {undelete}"
+        raise RefusedError(store.uri, problem)
     harmless = harmless_tiles(history, sealing_key(store, history)) if applied else {}
     mender = Mender(rules, health, accept_loss=False, harmless=harmless)
     mending = mender.take_out(commit, table.uri(row), "its rows come back")

@@ -139,9 +139,14 @@ def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Ope
         return fitting[0]
     if standing := _changes(known, "done", "final"):
         return standing[0]
+    raise nothing_to_undo(store, known)
+
+
+def nothing_to_undo(store: Store, known: Sequence[Operation]) -> RefusedError:
+    """Make the refusal where no change stands; it names the undo to take back, if there is one."""
     again = _redo(store, known, _changes(known, "undone"))
     nothing = f"nothing to undo: every change is undone{again}"
-    raise RefusedError(store.uri, nothing if again else NOTHING)
+    return RefusedError(store.uri, nothing if again else NOTHING)
 
 
 def _changes(known: Sequence[Operation], *states: str) -> list[Operation]:
@@ -267,13 +272,8 @@ def refuse_built_on(
     known: Sequence[Operation],
     target: Operation,
     record: ChangeRecord,
-    *,
-    group: str = "",
 ) -> None:
-    """Refuse to take back an older change below a later one that builds on it.
-
-    `group` is the group that both may be changes of.
-    """
+    """Refuse to take back an older change below a later one that builds on it."""
     later = [one for one in known if (one.at_ms, one.id) > (target.at_ms, target.id)]
     names = {commit_name(uri).text for uri in record.added} | record.hidden
     paths = {str(step.get("path")) for step in record.steps}
@@ -291,10 +291,7 @@ def refuse_built_on(
             problem = f"the later {one.command} {one.id} builds on it"
             if _refusal_of(store, key, one) is not None:
                 raise refusal(store, key, record, f"{problem}, and cannot be undone either")
-            where, id_ = store.uri, one.id
-            if group and other.document.get("group"):
-                where, id_ = group, str(other.document["group"])
-            hint = f"to undo that first: chronotile undo {shell_word(where)} {id_}"
+            hint = f"to undo that first: chronotile undo {shell_word(store.uri)} {one.id}"
             raise RefusedError(store.uri, f"{_cannot(record)}: {problem}; {hint}")
 
 

@@ -36,9 +36,10 @@ from chronotile.format.kinds import (
     SCHEMA,
     TILES,
 )
-from chronotile.format.names import is_name
+from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.history.con_files import coverage
 from chronotile.history.uri_columns import stand_at
+from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Update, make_commit, whole_copy
 
 if TYPE_CHECKING:
@@ -267,10 +268,11 @@ def _records_with_tiles(rules: Rules) -> Iterator[Finding]:
     )
     damaged = {problem.path for problem in history.problems}
     updates = [row for row in tiles if table.uri(row).endswith(".upd") and not table.is_loose(row)]
+    latest = schema_at(history, MAX_TIMESTAMP)
     idle = {
         table.uri(row)
         for row in updates
-        if make_commit(history, Update, row, None).is_stand_in
+        if make_commit(history, Update, row, latest).is_stand_in
         or is_passed(rules, int(table.uris.t1[row]))
     }
     seen: dict[str, str] = {}

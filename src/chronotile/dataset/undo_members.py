@@ -23,8 +23,8 @@ from chronotile.change.settle import (
     settle,
 )
 from chronotile.change.undo import (
-    NOTHING,
     ChangeRecord,
+    nothing_to_undo,
     plan_inverse,
     read_record,
     refuse_built_on,
@@ -39,11 +39,12 @@ from chronotile.format.names import MAX_TIMESTAMP, find_name
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from chronotile.change.operations import Operation
     from chronotile.dataset.open_dataset import Dataset
     from chronotile.dataset.over_members import ArrayOrGroup, MemberPlan
+    from chronotile.storage.store import Store
 
 
 def find_operation(dataset: Dataset, wanted: str | None) -> Operation | None:
@@ -87,20 +88,32 @@ def plan_undo_members(
         known = operations.list_operations(store)
         try:
             refuse_final(store, dataset.key, record)
-            refuse_built_on(store, dataset.key, known, one, record, group=dataset.uri)
+            refuse_built_on(store, dataset.key, known, one, record)
             is_own = store.uri == dataset.uri
             plan = plan_inverse(store, dataset.key, record, begun=own if is_own else None)
             if begun is None and not is_own:
                 refuse_nothing(plan)
         except ChronotileError as error:
             problem = error.problem.removeprefix("nothing was changed: ")
-            to = "chronotile restore {} --to".format  # a group goes back as a whole
-            problem = problem.replace(to(shell_word(store.uri)), to(shell_word(dataset.uri)))
+            problem = _of_group(dataset, store, known, problem)
             where = target.path or "the group itself"
             raise RefusedError(dataset.uri, f"nothing was changed: {where}: {problem}") from error
         if plan.steps:
             planned.append(planned_as(target, plan, known))
     return planned[::-1]
+
+
+def _of_group(dataset: Dataset, store: Store, known: Sequence[Operation], problem: str) -> str:
+    """Let the commands in a problem of a member name the group, which goes back as a whole."""
+    own, whole = shell_word(store.uri), shell_word(dataset.uri)
+    problem = problem.replace(f"chronotile restore {own} --to", f"chronotile restore {whole} --to")
+    for one in known:
+        if (undo := f"chronotile undo {own} {one.id}") in problem:
+            group = operations.read_operation(store, one).get("group")
+            problem = (
+                problem.replace(undo, f"chronotile undo {whole} {group}") if group else problem
+            )
+    return problem
 
 
 def name_earlier(dataset: Dataset, operation: Operation, error: RefusedError) -> RefusedError:
@@ -214,7 +227,7 @@ def plan_undo_report_of_members(
     """
     store = dataset.store
     if report is None:
-        raise RefusedError(store.uri, NOTHING)
+        raise nothing_to_undo(store, operations.list_operations(store))
     place, document = read_report(store, report) if isinstance(report, str) else ("", dict(report))
     operations.check_record(document, place or store.uri)
     here = {target.store.uri: target for target in arrays_and_groups(dataset, groups=True)}
