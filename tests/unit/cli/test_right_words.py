@@ -257,6 +257,16 @@ def test_a_log_says_what_it_leaves_out(array: Path, capsys: pytest.CaptureFixtur
     assert text.splitlines()[1] == "only events up to 2024-05-02 00:00:00.000 UTC"
 
 
+def test_a_row_that_nobody_wrote_has_no_event(
+    array: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, text, _ = run(capsys, "blame", array, "--row", "id=99999")
+    assert (status, text.splitlines()[1:]) == (
+        0,
+        ["0 events", "no commit wrote, changed or removed such a row"],
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "near"),
     [
