@@ -356,9 +356,9 @@ def _heads(
 
     if not oneline:
         yield _headline(log, story, "would be " if lines.reasons else "")
+        yield from _window_words(window)
     if story.operations.problem is not None:
         yield printable(f"note: {story.operations.problem}")
-        yield from _window_words(window)
     if lacks_key(log.history):
         yield NO_KEY
 
