@@ -429,6 +429,27 @@ def is_of_this(document: Mapping[str, Any], store: Store, names: Sequence[str]) 
     return any(start <= t1 and t2 <= end for t1, t2 in map(_span, own) for start, end in lists)
 
 
+def own_operations(store: Store) -> list[Operation]:
+    """List the operations of the array, or the group, that is there now, the newest first.
+
+    Reads only records that are older than its first schema: others cannot be of an earlier array.
+    """
+    known = list_operations(store)
+    names = schema_names(store) if known else ()
+    first = min((_span(name)[0] for name in names), default=0)
+    return [one for one in known if (names and one.at_ms >= first) or is_own(store, one, names)]
+
+
+def is_own(store: Store, operation: Operation, names: Sequence[str]) -> bool:
+    """Read a record, and tell whether it is of the array, or the group, that is there now."""
+    try:
+        return is_of_this(read_operation(store, operation), store, names)
+    except MissingObjectError:
+        return False
+    except BadFileError:  # it stops only those who need it
+        return True
+
+
 def _span(path: object) -> tuple[int, int]:
     with suppress(ChronotileError):
         name = parse_name(str(path).rpartition("/")[2])

@@ -29,7 +29,6 @@ from chronotile.change.restore import plan_restore
 from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import fields
 from chronotile.errors import (
-    BadFileError,
     BadTimeError,
     ChangedError,
     ChronotileError,
@@ -86,7 +85,9 @@ _WHOLE = ("restore", "undelete")
 def plan_undo(store: Store, key: bytes | None, *, operation: str | None = None) -> Plan:
     """Plan to take back a change: the last one that stands, or that one; see `Handle.undo`."""
     names = operations.schema_names(store)
-    known = [one for one in operations.list_operations(store) if _is_ours(store, one, names)]
+    known = [
+        one for one in operations.list_operations(store) if operations.is_own(store, one, names)
+    ]
     target = _chosen(store, known, operation)
     record = standing_record(store, known, target)
     others = _changes(known, "done") if operation is None else []
@@ -112,16 +113,6 @@ def refuse_nothing(plan: Plan) -> Plan:
         hint = f"to see what stands: chronotile operations {shell_word(plan.array)}"
         raise RefusedError(plan.array, f"nothing to undo: {gone}; {hint}")
     return plan
-
-
-def _is_ours(store: Store, operation: Operation, names: Sequence[str]) -> bool:
-    """Tell whether a record is of this array, and not of one that was here before."""
-    try:
-        return operations.is_of_this(operations.read_operation(store, operation), store, names)
-    except MissingObjectError:
-        return False
-    except BadFileError:  # it stops only those who need it
-        return True
 
 
 def _chosen(store: Store, known: Sequence[Operation], wanted: str | None) -> Operation:

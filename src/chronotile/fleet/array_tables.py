@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.change.operations import list_operations
+from chronotile.change.operations import own_operations
 from chronotile.change.usage import bytes_by_reason
 from chronotile.check.check_array import find_problems
 from chronotile.check.engine_open_cost import Consolidated, consolidated_fragments, open_cost
@@ -209,9 +209,11 @@ TABLES: dict[str, pa.Schema] = {
         "group string, name string, kind string, found string, array string, stored_uri string, "
         "relative boolean, commits bigint, last_timestamp bigint, problem string"
     ),
+    "operations": columns("array string, id string, time timestamp, command string, state string"),
 }
-"""Those tables, and what not every reader makes: `usage`, as it lists every file, and `members`,
-with a row a member of each group."""
+"""Those tables, and what not every reader makes: `usage`, as it lists every file, `members`, with a
+row a member of each group, and `operations`, with a row for each change of ours that an array keeps
+a record of."""
 
 READABLE: dict[str, pa.Schema] = {
     **TABLES,
@@ -366,6 +368,9 @@ class ArrayTables:
     def _members(self) -> list[Piece]:
         return []  # an array has none: `members_table` is of groups
 
+    def _operations(self) -> list[Piece]:
+        return [operations_rows(self.log.store)]
+
     def _findings(self) -> list[Piece]:
         return [findings_rows(self.findings.findings())]
 
@@ -419,7 +424,7 @@ def operations_rows(store: Store) -> list[dict[str, Any]]:
             "command": one.command,
             "state": one.state,
         }
-        for one in list_operations(store)
+        for one in own_operations(store)
     ]
 
 

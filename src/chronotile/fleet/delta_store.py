@@ -58,10 +58,10 @@ URI = "uri"
 PLAIN: dict[str, pa.Schema] = {
     **SCHEMAS,
     "members": array_tables.TABLES["members"],
-    "operations": columns("array string, id string, time timestamp, command string, state string"),
+    "operations": array_tables.TABLES["operations"],
 }
-"""Table -> its columns, without what a run adds. `operations` has a row for each change of ours
-that an array keeps a record of. Of `members`, a run leaves out what `arrays` has."""
+"""Table -> its columns, without what a run adds. Of `members`, a run leaves out what `arrays`
+has."""
 
 
 def with_uri(schema: pa.Schema) -> list[pa.Field]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from chronotile.errors import ChronotileError, did_you_mean
 from chronotile.fleet.array_tables import SCHEMAS, TABLES, operations_rows
-from chronotile.fleet.delta_store import PLAIN, renamed
+from chronotile.fleet.delta_store import renamed
 from chronotile.fleet.fleet_without_spark import make_tables
 from chronotile.fleet.options import Options
 from chronotile.fleet.read_share import members_of
@@ -100,7 +100,7 @@ def _beside(
     if name == "operations":
         places = (open_store(uri, storage_options) for uri in (*made.groups, *made.arrays))
         rows = [row for store in places for row in operations_rows(store)]
-        return pa.Table.from_pylist(rows, schema=PLAIN["operations"])
+        return pa.Table.from_pylist(rows, schema=TABLES["operations"])
     options = Options(key=key, storage=tuple(sorted((storage_options or {}).items())))
     parts = [TABLES["members"].empty_table()]
     for group in made.groups:

@@ -80,6 +80,23 @@ def test_tables_say_what_the_log_says(case: Case) -> None:
         assert rows.table(name).schema.equals(schema)
 
 
+def test_operations_are_those_of_the_array_that_is_there(tmp_path: Path) -> None:
+    array = EngineArray(tmp_path / "array").create()
+    array.write(10, {1: 1})
+    kept = tmp_path / "kept"
+    old = ct.open(array.uri).tag("other").operation
+    shutil.move(array.folder / "__chronotile", kept)
+    shutil.rmtree(array.folder)
+    EngineArray(array.folder).create().write(10, {1: 1})
+    shutil.move(kept, array.folder / "__chronotile")
+    new = ct.open(array.uri).delete("a == 1").operation
+    options = read_options({"table": "operations", "path": array.uri})
+    (table,) = rows_of_array(ListedArray(array.uri), options, "operations")
+    (row,) = table.to_pylist()
+    assert old != row["id"] == new
+    assert (row["array"], row["command"], row["state"]) == (array.uri, "delete", "done")
+
+
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_conditions_say_what_a_view_says(case: Case) -> None:
     log = log_of(case)
