@@ -425,7 +425,7 @@ def test_a_restore_that_no_commit_can_mend(tmp_path: pathlib.Path) -> None:
     (array.commits_folder / f"{name}.wrt").unlink()
     (found,) = ct.repair(array.uri, dry_run=True).findings
     assert found.code == "restore-undone"
-    command = re.match(r"chronotile restore \S+ --to (\d+) --rewrite ", found.hint)
+    command = re.search(r": chronotile restore \S+ --to (\d+) --rewrite$", found.hint)
     assert command is not None
     restore_rows(array.uri, int(command[1]))
     assert array.answer(*NOW) == then

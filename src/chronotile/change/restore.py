@@ -133,7 +133,7 @@ class VisibleChange:
         if self.at is None and self.latest > now_ms() + _SLACK_MS:
             problem = f"the array has a commit of the future, at {time_text(self.latest)}"
             raise RefusedError(
-                store.uri, f"{problem}; give a time after it: {option('at', 'TIME')}"
+                store.uri, f"{problem}; give a time after it: {option('at', str(self.latest + 1))}"
             )
         if self.at is not None and self.at <= self.latest:
             last = f"the last commit is of {self.latest} ({time_text(self.latest)})"
