@@ -319,10 +319,14 @@ class Rules:
     def uncommitted(self) -> dict[str, str]:
         """The fragment folders that no commit names, ignored or not: name -> path."""
         table, listing = self.history.table, self.history.listing
-        writes = np.count_nonzero(table.effective & (table.uris.ext == WRT))
+        uris = table.uris
+        writes = np.count_nonzero(table.effective & (uris.ext == WRT))
         is_whole = writes == len(listing.fragments) and not self.history.lost.any()
-        if is_whole and not listing.root_fragments:  # as a rule: each write has its own folder
-            return {}
+        if is_whole and not listing.root_fragments:
+            # As a rule each write has its own folder; a name may stand in two paths, though.
+            again = (uris.t1[1:] == uris.t1[:-1]) & (uris.uuid_start[1:] == uris.uuid_start[:-1])
+            if not again.any():
+                return {}
         rows = np.flatnonzero(table.uris.ext <= OK)
         inside, in_root = (
             sorted(compress(names, ~match_names(table, rows, names)[1]))

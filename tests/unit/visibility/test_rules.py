@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.corpus_cases import log_of
 
@@ -164,6 +164,7 @@ prefixes = st.sampled_from(["__commits/", "elsewhere/"])
 
 
 @given(folders=few, loose=few, listed=st.lists(st.tuples(prefixes, st.integers(0, 5)), max_size=6))
+@example(folders={0, 1}, loose={0}, listed=[("elsewhere/", 0)])
 def test_folders_without_a_commit(
     folders: set[int], loose: set[int], listed: list[tuple[str, int]]
 ) -> None:
