@@ -19,7 +19,7 @@ SRC = ROOT / "src" / "chronotile"
 TESTS = ROOT / "tests"
 
 ROOMS = (
-    *("errors", "storage", "format", "conditions", "history", "visibility", "check"),
+    *("safe_text", "errors", "storage", "format", "conditions", "history", "visibility", "check"),
     *("single_file", "show", "change", "log", "dataset", "rows"),
     *("handle", "array", "group", "shims", "fleet", "spark", "cli"),
 )

@@ -9,16 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
-from chronotile.errors import (
-    ChangedError,
-    ChronotileError,
-    ReadError,
-    WrongCallError,
-    html_card,
-    shell_word,
-)
+from chronotile.errors import ChangedError, ChronotileError, ReadError, WrongCallError
 from chronotile.format.kinds import EVENTS
 from chronotile.handle import Handle, How, OfGroup, is_id, who_asks
+from chronotile.safe_text import html_card, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

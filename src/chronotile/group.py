@@ -11,17 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 from chronotile.dataset.over_members import GroupReport
-from chronotile.errors import (
-    BadFileError,
-    ChronotileError,
-    ReadError,
-    WrongCallError,
-    html_card,
-    option,
-    shell_word,
-)
+from chronotile.errors import BadFileError, ChronotileError, ReadError, WrongCallError, option
 from chronotile.format.kinds import DATASET_EVENTS, GROUP, GROUP_MARKER, META
 from chronotile.handle import Handle, How, OfGroup, is_id, who_asks
+from chronotile.safe_text import html_card, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

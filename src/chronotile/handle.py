@@ -21,7 +21,8 @@ from typing import (
     Unpack,
 )
 
-from chronotile.errors import ChronotileError, ReadError, WrongCallError, shell_word
+from chronotile.errors import ChronotileError, ReadError, WrongCallError
+from chronotile.safe_text import shell_word
 
 if TYPE_CHECKING:
     import os

@@ -17,12 +17,13 @@ import numpy as np
 
 from chronotile.check.conditions import lacking_fragments, lacking_words
 from chronotile.check.tags import tags_of
-from chronotile.errors import BadTimeError, ChronotileError, StorageError, html_card
+from chronotile.errors import BadTimeError, ChronotileError, StorageError
 from chronotile.format import tiles
 from chronotile.format.kinds import EVENTS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, span_text, time_text, to_ms
 from chronotile.history.read_history import History, read_history
+from chronotile.safe_text import html_card
 from chronotile.storage.store import open_store
 from chronotile.visibility.gaps import Gap
 from chronotile.visibility.rules import Rules

@@ -33,10 +33,10 @@ from chronotile.cli import main
 from chronotile.conditions import codec
 from chronotile.conditions.text import field_name
 from chronotile.conditions.tree import Compare, Op
-from chronotile.errors import is_printable, printable, printable_json
 from chronotile.format import tiles
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.names import new_name
+from chronotile.safe_text import is_printable, printable, printable_json
 from chronotile.show.output import emit, plain_table
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from chronotile.change.sound_array import array_version, sealing_key, sound_hist
 from chronotile.check.engine_open_cost import FIRST_BY_NAME, consolidated_fragments, open_cost
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import NEWER
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, shell_word
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     ConRecord,
@@ -63,6 +63,7 @@ from chronotile.history.con_files import commit_ids, encode_rows
 from chronotile.history.fragment_facts import NamedFragments
 from chronotile.history.listing import list_array
 from chronotile.history.read_footers import FooterFile, FooterReader, read_consolidated
+from chronotile.safe_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

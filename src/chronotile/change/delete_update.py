@@ -25,13 +25,14 @@ from chronotile.conditions.text import field_name, to_text
 from chronotile.conditions.tree import Condition, fields, flatten, leaves, negate
 from chronotile.conditions.truth import asks_for_null
 from chronotile.conditions.update_values import parse_assignments, update_values
-from chronotile.errors import NEEDS_KEY, KeyNeededError, option, shell_word
+from chronotile.errors import NEEDS_KEY, KeyNeededError, option
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMIT_WORDS, COMMITS, EXTENSIONS, OK, WRT
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import count_cells
 from chronotile.history.read_history import History, read_history
+from chronotile.safe_text import shell_word
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules, overlaps, schema_at, schemas_over
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from chronotile.change.operations import OPERATIONS, QUARANTINE
 from chronotile.change.plan import Step, put
 from chronotile.conditions import codec
 from chronotile.conditions.tree import AnyOf, Compare, Condition, Not, Op, fold, leaves, member_of
-from chronotile.errors import ChronotileError, printable
+from chronotile.errors import ChronotileError
 from chronotile.format import cell_values, tiles
 from chronotile.format.commit_files import decode_con
 from chronotile.format.documents import json_text, read_json
@@ -36,6 +36,7 @@ from chronotile.format.kinds import (
     SCHEMA,
     TILES,
 )
+from chronotile.safe_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from chronotile.change.operations import check_record
 from chronotile.change.undo import ChangeRecord, plan_inverse, refuse_final, refuse_nothing
 from chronotile.check.findings import RefusedError, UnknownNameError
-from chronotile.errors import BadFileError, shell_word
+from chronotile.errors import BadFileError
 from chronotile.format.commit_files import commit_name, encode_lines
 from chronotile.format.documents import read_json
 from chronotile.format.kinds import FRAGMENTS
+from chronotile.safe_text import shell_word
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError, Store
 

@@ -11,9 +11,10 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from chronotile.check.findings import count_text
-from chronotile.errors import ChronotileError, html_card, printable
+from chronotile.errors import ChronotileError
 from chronotile.format.documents import json_text
 from chronotile.format.timestamps import iso_time, now_ms
+from chronotile.safe_text import html_card, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

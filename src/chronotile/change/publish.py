@@ -38,7 +38,7 @@ from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
-from chronotile.errors import ChangedError, ChronotileError, option, shell_word
+from chronotile.errors import ChangedError, ChronotileError, option
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
@@ -55,6 +55,7 @@ from chronotile.format.schema import more_content
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_footers import FooterReader
 from chronotile.history.read_history import SchemaFile, read_history
+from chronotile.safe_text import shell_word
 from chronotile.storage.store import Store, open_store
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import Update, View

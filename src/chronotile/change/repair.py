@@ -63,7 +63,6 @@ from chronotile.errors import (
     KeyNeededError,
     UnsupportedFilterError,
     WrongKeyError,
-    shell_word,
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
@@ -83,6 +82,7 @@ from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRIT
 from chronotile.format.names import MAX_TIMESTAMP, Name, is_name, is_newer, parse_name, time_order
 from chronotile.history.missing_fragments import is_near
 from chronotile.history.read_history import read_history
+from chronotile.safe_text import shell_word
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules, is_inside, schema_at

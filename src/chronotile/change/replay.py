@@ -80,7 +80,7 @@ from chronotile.change.sound_array import write_version
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.conditions import codec
 from chronotile.conditions.stored_conditions import matches_every_row
-from chronotile.errors import ChangedError, shell_word
+from chronotile.errors import ChangedError
 from chronotile.format import commit_files, tiles
 from chronotile.format.commit_files import (
     commit_name,
@@ -95,6 +95,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.kinds import COMMITS, FRAGMENTS, META, SCHEMA
 from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse, version_of
 from chronotile.format.timestamps import now_ms
+from chronotile.safe_text import shell_word
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 from chronotile.storage.transfer import Transfer

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, shell_word
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import is_cut_con, salvage_con, vacuumed_name
 from chronotile.format.kinds import (
@@ -39,6 +39,7 @@ from chronotile.format.kinds import (
 )
 from chronotile.format.names import is_name, parse_name, version_of
 from chronotile.format.timestamps import now_ms
+from chronotile.safe_text import shell_word
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:

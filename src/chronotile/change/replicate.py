@@ -52,7 +52,6 @@ from chronotile.errors import (
     StorageError,
     WrongKeyError,
     option,
-    shell_word,
 )
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
@@ -83,6 +82,7 @@ from chronotile.format.kinds import (
 from chronotile.format.names import format_name, parse_name, try_parse, version_of
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
+from chronotile.safe_text import shell_word
 from chronotile.storage.place import find_place
 from chronotile.visibility.rules import has_cell_times_by_name
 

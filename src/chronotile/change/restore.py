@@ -29,7 +29,7 @@ from chronotile.change.sound_array import array_version, sealing_key, sound_hist
 from chronotile.check.findings import RefusedError, count_text, shown
 from chronotile.check.tags import moment_in, odd_moment
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChronotileError, option, shell_word
+from chronotile.errors import ChronotileError, option
 from chronotile.format import tiles
 from chronotile.format.array_metadata import MetadataItem, encode_items, removal_item
 from chronotile.format.kinds import LABELS, META, SCHEMA
@@ -37,6 +37,7 @@ from chronotile.format.names import MAX_TIMESTAMP, new_name, try_parse
 from chronotile.format.tag_entries import is_tag
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.read_history import merged_items, read_metadata
+from chronotile.safe_text import shell_word
 from chronotile.visibility.gaps import metadata_merged_over
 from chronotile.visibility.rules import schema_at, visible_metadata
 from chronotile.visibility.view import tile_commits

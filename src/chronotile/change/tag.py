@@ -16,7 +16,7 @@ from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import array_version, sealing_key
 from chronotile.check.findings import RefusedError, UnknownNameError
 from chronotile.check.tags import moment_in, odd_moment, tags_in, tags_of
-from chronotile.errors import did_you_mean, option, shell_word
+from chronotile.errors import option
 from chronotile.format import tiles
 from chronotile.format.array_metadata import encode_items
 from chronotile.format.kinds import META
@@ -25,6 +25,7 @@ from chronotile.format.tag_entries import check_name, group_tag_item, tag_item
 from chronotile.format.timestamps import now_ms, time_text
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.read_history import History, read_history
+from chronotile.safe_text import did_you_mean, shell_word
 from chronotile.visibility.rules import Rules, visible_metadata
 
 if TYPE_CHECKING:

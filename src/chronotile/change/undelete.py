@@ -22,9 +22,10 @@ from chronotile.change.sound_array import sealing_key, sound_history
 from chronotile.check.findings import RefusedError, UnknownNameError
 from chronotile.check.fragment_health import inspect
 from chronotile.conditions.stored_conditions import is_everything, is_harmless
-from chronotile.errors import ChronotileError, shell_word
+from chronotile.errors import ChronotileError
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.history.read_history import read_history
+from chronotile.safe_text import shell_word
 from chronotile.visibility.rules import Rules, schema_at
 from chronotile.visibility.view import tile_commits
 

@@ -28,13 +28,7 @@ from chronotile.change.plan import FOLDERS, Plan, Source, Stage, Step, put
 from chronotile.change.restore import plan_restore
 from chronotile.check.findings import RefusedError
 from chronotile.conditions.tree import fields
-from chronotile.errors import (
-    BadTimeError,
-    ChangedError,
-    ChronotileError,
-    WrongCallError,
-    shell_word,
-)
+from chronotile.errors import BadTimeError, ChangedError, ChronotileError, WrongCallError
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     commit_name,
@@ -51,6 +45,7 @@ from chronotile.format.timestamps import time_text, to_ms
 from chronotile.history.listing import is_group_at
 from chronotile.history.read_footers import FooterReader, RawFooter
 from chronotile.history.read_history import read_history
+from chronotile.safe_text import shell_word
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import is_path
 from chronotile.storage.store import MissingObjectError

@@ -17,11 +17,12 @@ from chronotile.change.vacuum import LOSS, plan_vacuum
 from chronotile.check import file_uses
 from chronotile.check.findings import RefusedError
 from chronotile.check.fragment_health import inspect
-from chronotile.errors import ArrayNotFoundError, BadNameError, StorageError, shell_word
+from chronotile.errors import ArrayNotFoundError, BadNameError, StorageError
 from chronotile.format.kinds import LABELS, OK
 from chronotile.format.names import is_name
 from chronotile.history.listing import MEASURED
 from chronotile.history.read_history import read_history
+from chronotile.safe_text import shell_word
 from chronotile.storage.overlay import overlaid
 from chronotile.storage.place import LEFTOVER
 from chronotile.visibility.rules import Rules

@@ -48,7 +48,7 @@ from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.tags import doubtful_tags, tags_of
 from chronotile.check.vacuumable_fragments import Removal, removable
-from chronotile.errors import BadFileError, ChangedError, ChronotileError, shell_word
+from chronotile.errors import BadFileError, ChangedError, ChronotileError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
     decode_con,
@@ -62,6 +62,7 @@ from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import duration_ms, iso_time, now_ms
 from chronotile.history.con_files import Coverage, coverage
+from chronotile.safe_text import shell_word
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError
 

@@ -22,16 +22,11 @@ from chronotile.check.findings import (
 from chronotile.check.restores import is_passed
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
-from chronotile.errors import (
-    BadFileError,
-    ChronotileError,
-    KeyNeededError,
-    UnsupportedFilterError,
-    shell_word,
-)
+from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError
 from chronotile.format import tiles
 from chronotile.format.kinds import DEL
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION
+from chronotile.safe_text import shell_word
 from chronotile.visibility.rules import schemas_over
 from chronotile.visibility.view import Delete, Update, make_commit, tile_commits, whole_copy
 

@@ -24,9 +24,8 @@ from chronotile.errors import (
     KeyNeededError,
     WrongKeyError,
     is_damage,
-    printable,
-    shell_word,
 )
+from chronotile.safe_text import printable, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

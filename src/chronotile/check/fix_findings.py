@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile.errors import shell_word
+from chronotile.safe_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chronotile.check.findings import Finding, finding
-from chronotile.errors import GIVE_KEY, KeyNeededError, ReadError, shell_word
+from chronotile.errors import GIVE_KEY, KeyNeededError, ReadError
 from chronotile.format.kinds import META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import Doubt, Tags, tags_among
 from chronotile.format.timestamps import now_ms, time_text, to_ms
 from chronotile.history.read_history import MetadataFile, merged_items, open_metadata
+from chronotile.safe_text import shell_word
 from chronotile.visibility.gaps import gaps_of, metadata_merged_over
 from chronotile.visibility.rules import visible_metadata
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 from chronotile.check.fragment_health import NEWER
 from chronotile.check.restores import undone_restores
-from chronotile.errors import shell_word
 from chronotile.format.commit_files import read_vac_line, write_uri
 from chronotile.format.names import is_newer, parse_name
+from chronotile.safe_text import shell_word
 from chronotile.visibility.rules import first_end, has_cell_times_by_name, is_inside
 
 if TYPE_CHECKING:

@@ -37,8 +37,9 @@ from chronotile.cli.options import (
     window_options,
     wrong_call,
 )
-from chronotile.errors import ArrayNotFoundError, ReadError, WrongCallError, shell_word
+from chronotile.errors import ArrayNotFoundError, ReadError, WrongCallError
 from chronotile.format.timestamps import iso_time, time_text
+from chronotile.safe_text import shell_word
 from chronotile.show.certificate_page import ASKED, certificate_lines
 from chronotile.show.operation_words import OperationWords, undone_by
 from chronotile.show.output import Answer, Text, count_text, emit, plain_table, progress

@@ -30,14 +30,9 @@ from chronotile.cli.options import (
     time_option,
     wrong_call,
 )
-from chronotile.errors import (
-    ArrayNotFoundError,
-    ChronotileError,
-    ReadError,
-    printable,
-    shell_word,
-)
+from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError
 from chronotile.format.timestamps import time_text
+from chronotile.safe_text import printable, shell_word
 from chronotile.show.output import (
     Answer,
     Text,

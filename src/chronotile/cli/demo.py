@@ -21,7 +21,8 @@ import click
 
 from chronotile.cli import sample
 from chronotile.cli.options import PlaceType, command, json_option, reporting, wrong_call
-from chronotile.errors import ChronotileError, did_you_mean, printable, shell_word
+from chronotile.errors import ChronotileError
+from chronotile.safe_text import did_you_mean, printable, shell_word
 from chronotile.show.output import Answer, Text, emit, plain_table
 
 if TYPE_CHECKING:

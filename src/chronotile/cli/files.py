@@ -22,14 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from chronotile.cli.options import PlaceType, access_options, command, flag, reporting
-from chronotile.errors import (
-    BadFileError,
-    ChronotileError,
-    StorageError,
-    WrongCallError,
-    shell_word,
-)
+from chronotile.errors import BadFileError, ChronotileError, StorageError, WrongCallError
 from chronotile.format.kinds import FRAGMENTS, KINDS, OWN, SCHEMA
+from chronotile.safe_text import shell_word
 from chronotile.show.output import Answer, Text, plain_table, size_text
 
 if TYPE_CHECKING:

@@ -27,9 +27,10 @@ from chronotile.cli.options import (
     reporting,
     time_option,
 )
-from chronotile.errors import BadTimeError, ChronotileError, ReadError, printable
+from chronotile.errors import BadTimeError, ChronotileError, ReadError
 from chronotile.format.kinds import DATASET_EVENTS, EVENTS, WRITES
 from chronotile.format.timestamps import Moment, span_text, time_text
+from chronotile.safe_text import printable
 from chronotile.show.output import count_text, place_text, progress, size_text
 
 if TYPE_CHECKING:

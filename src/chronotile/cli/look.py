@@ -29,9 +29,10 @@ from chronotile.cli.options import (
     time_option,
     window_options,
 )
-from chronotile.errors import ChronotileError, ReadError, WrongCallError, shell_word
+from chronotile.errors import ChronotileError, ReadError, WrongCallError
 from chronotile.format.names import is_newer
 from chronotile.format.timestamps import Ends, now_ms, span_text, time_text
+from chronotile.safe_text import shell_word
 from chronotile.show.output import (
     Answer,
     Text,

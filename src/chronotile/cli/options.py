@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, printable
+from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError
+from chronotile.safe_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

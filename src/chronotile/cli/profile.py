@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from chronotile.cli.options import PlaceType, command, reporting
-from chronotile.errors import SECRET_NAME, ChronotileError, did_you_mean, without_queries
+from chronotile.errors import ChronotileError
+from chronotile.safe_text import SECRET_NAME, did_you_mean, without_queries
 from chronotile.storage.place import bare_option, find_place, option_below, options_at
 
 if TYPE_CHECKING:

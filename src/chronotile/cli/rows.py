@@ -31,8 +31,8 @@ from chronotile.cli.options import (
     window_options,
     wrong_call,
 )
-from chronotile.errors import shell_word
 from chronotile.format.timestamps import Ends, span_text, time_text
+from chronotile.safe_text import shell_word
 from chronotile.show.output import (
     Answer,
     Text,

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from chronotile.conditions.text import CALLS, COMPARABLE_TEXT, WORDS, field_name
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Not, Op, flatten, member_of
-from chronotile.errors import PredicateError, did_you_mean
+from chronotile.errors import PredicateError
 from chronotile.format import cell_values
 from chronotile.format.datatypes import Datatype
 from chronotile.format.schema import Field, Schema
+from chronotile.safe_text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

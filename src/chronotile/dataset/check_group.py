@@ -19,10 +19,11 @@ from chronotile.check.findings import (
 )
 from chronotile.check.tags import doubtful_tags, unreadable_tags
 from chronotile.dataset.moments import span_of
-from chronotile.errors import ChronotileError, shell_word
+from chronotile.errors import ChronotileError
 from chronotile.format.kinds import GROUP, META
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import now_ms
+from chronotile.safe_text import shell_word
 from chronotile.visibility.group_members import files_at
 
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from chronotile.errors import (
     ChronotileError,
     StorageError,
     is_damage,
-    printable,
 )
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.listing import is_array, is_group
+from chronotile.safe_text import printable
 from chronotile.storage.place import Place, find_place
 from chronotile.storage.prefetch import ahead
 from chronotile.visibility.group_members import members_at

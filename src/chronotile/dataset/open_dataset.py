@@ -16,11 +16,12 @@ from chronotile.change.repair_group import mended_history
 from chronotile.change.tag import tags_of_group
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.member_tree import LookedUp, Members, Node, direct_members, walk
-from chronotile.errors import ChronotileError, WrongCallError, did_you_mean, shell_word
+from chronotile.errors import ChronotileError, WrongCallError
 from chronotile.format.timestamps import now_ms, to_ms
 from chronotile.history.group_reading import GroupHistory, read_group
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
+from chronotile.safe_text import did_you_mean, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

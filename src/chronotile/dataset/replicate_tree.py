@@ -23,8 +23,9 @@ from chronotile.change.replica_record import read_record, release
 from chronotile.change.replicate import plan_replicate
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.dataset.over_members import GroupReport, MemberOutcome
-from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, option, printable
+from chronotile.errors import ArrayNotFoundError, ChangedError, ChronotileError, option
 from chronotile.format.kinds import GROUP, GROUP_MARKER, LABELS, OLD_SCHEMA, OWN, SCHEMA
+from chronotile.safe_text import printable
 from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:

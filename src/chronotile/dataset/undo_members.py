@@ -34,8 +34,9 @@ from chronotile.change.undo import (
 )
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.over_members import arrays_and_groups, planned_as
-from chronotile.errors import ChronotileError, ReadError, shell_word
+from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.names import MAX_TIMESTAMP, find_name
+from chronotile.safe_text import shell_word
 from chronotile.storage.store import MissingObjectError
 
 if TYPE_CHECKING:

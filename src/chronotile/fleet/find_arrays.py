@@ -26,12 +26,12 @@ from chronotile.errors import (
     ReadError,
     StorageError,
     is_damage,
-    shell_word,
 )
 from chronotile.fleet.flat_listing import Neighbours, neighbours
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
 from chronotile.history.listing import OF_GROUPS, enter, is_array, is_group, with_near
+from chronotile.safe_text import shell_word
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import open_store
 from chronotile.visibility.group_members import members_at

@@ -16,13 +16,14 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from chronotile.check.findings import MOST, Reach
-from chronotile.errors import BadTimeError, ChronotileError, did_you_mean
+from chronotile.errors import BadTimeError, ChronotileError
 from chronotile.fleet.array_tables import LAST, READABLE, SCHEMAS, STREAMED, WINDOWED
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import is_name
 from chronotile.format.timestamps import to_ms
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
+from chronotile.safe_text import did_you_mean
 from chronotile.storage.store import open_file, open_store
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from chronotile.change.consolidate import Mode as ConsolidateMode
 from chronotile.change.orphan_fragments import HOURS_24
 from chronotile.change.vacuum import Mode as VacuumMode
 from chronotile.check.debt import TARGET_BYTES
-from chronotile.errors import ChronotileError, did_you_mean
+from chronotile.errors import ChronotileError
 from chronotile.format.documents import read_toml
 from chronotile.format.timestamps import duration_ms
+from chronotile.safe_text import did_you_mean
 from chronotile.storage.store import open_file
 
 if TYPE_CHECKING:

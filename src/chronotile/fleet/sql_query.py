@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from chronotile.errors import ChronotileError, did_you_mean
+from chronotile.errors import ChronotileError
 from chronotile.fleet.array_tables import SCHEMAS, TABLES, operations_rows
 from chronotile.fleet.delta_store import renamed
 from chronotile.fleet.fleet_without_spark import make_tables
 from chronotile.fleet.options import Options
 from chronotile.fleet.read_share import members_of
+from chronotile.safe_text import did_you_mean
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import BadFileError, printable_json
+from chronotile.errors import BadFileError
+from chronotile.safe_text import printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

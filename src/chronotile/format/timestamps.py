@@ -17,8 +17,9 @@ from datetime import time as time_of_day
 from functools import lru_cache
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
-from chronotile.errors import BadTimeError, did_you_mean
+from chronotile.errors import BadTimeError
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.safe_text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError, shell_word
+from chronotile.errors import ArrayNotFoundError, ChronotileError, ReadError
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
@@ -35,6 +35,7 @@ from chronotile.format.kinds import (
     WRITES,
 )
 from chronotile.format.names import is_name, parse_name, version_of
+from chronotile.safe_text import shell_word
 from chronotile.storage.place import PlainNames
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError, Names, open_store

@@ -48,7 +48,7 @@ from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Condition, Op, fields, flatten
 from chronotile.conditions.truth import Column, Sense, column_truth, rows_kept
-from chronotile.errors import ChangedError, shell_word
+from chronotile.errors import ChangedError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import format_name
@@ -64,6 +64,7 @@ from chronotile.rows.snapshot import (
     snapshot,
     uuid_of_rows,
 )
+from chronotile.safe_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

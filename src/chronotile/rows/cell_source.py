@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from chronotile.conditions.stored_conditions import is_harmless
-from chronotile.errors import BadFileError, ChronotileError, ReadError, shell_word
+from chronotile.errors import BadFileError, ChronotileError, ReadError
 from chronotile.format.fragment_footer import METADATA, without_delete_metadata
 from chronotile.format.names import MAX_TIMESTAMP, parse_name
 from chronotile.history.read_footers import FooterReader
@@ -31,6 +31,7 @@ from chronotile.rows.engine_cells import Cells, layout_of, read_cells
 from chronotile.rows.places import newest_cells, ranges_of_first
 from chronotile.rows.scratch_arrays import FAR, bare_array
 from chronotile.rows.snapshot import fields_needed
+from chronotile.safe_text import shell_word
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import tile_commits
 

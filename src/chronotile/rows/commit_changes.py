@@ -20,7 +20,7 @@ import pyarrow as pa
 from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
-from chronotile.errors import ChronotileError, WrongCallError, shell_word
+from chronotile.errors import ChronotileError, WrongCallError
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP, uuid_of
 from chronotile.rows.cell_source import cell_source
@@ -28,6 +28,7 @@ from chronotile.rows.diff import Pairs, after_table, dense_pairs, pairs_table, s
 from chronotile.rows.engine_cells import all_shown, shown_type
 from chronotile.rows.play_changes import Play
 from chronotile.rows.snapshot import last_time, snapshot
+from chronotile.safe_text import shell_word
 from chronotile.visibility.view import Update, tile_commits
 
 if TYPE_CHECKING:

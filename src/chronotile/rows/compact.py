@@ -60,7 +60,7 @@ from chronotile.check.engine_open_cost import FooterCounts, consolidated_fragmen
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import tags_of
 from chronotile.conditions.tree import fields
-from chronotile.errors import ChangedError, ChronotileError, WrongCallError, option, shell_word
+from chronotile.errors import ChangedError, ChronotileError, WrongCallError, option
 from chronotile.format.cell_values import from_json
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
@@ -86,6 +86,7 @@ from chronotile.rows.merge_aside import (
     allowed_memory,
     merge_aside,
 )
+from chronotile.safe_text import shell_word
 from chronotile.storage.store import MissingObjectError
 from chronotile.storage.transfer import ScratchFolder, sweep_scratch
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules

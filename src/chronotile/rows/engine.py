@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from chronotile.errors import ChronotileError, ReadError, without_secrets
+from chronotile.errors import ChronotileError, ReadError
+from chronotile.safe_text import without_secrets
 from chronotile.storage.engine_access import engine_access, engine_uri
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ from chronotile.check.fragment_health import inspect
 from chronotile.check.vacuumable_fragments import Removal, Superseded, removable
 from chronotile.conditions import codec
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Op, flatten, negate
-from chronotile.errors import ChangedError, ChronotileError, PredicateError, option, shell_word
+from chronotile.errors import ChangedError, ChronotileError, PredicateError, option
 from chronotile.format import tiles
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
@@ -78,6 +78,7 @@ from chronotile.rows.merge_aside import NothingLeftError, merge_aside
 from chronotile.rows.places import raw_value
 from chronotile.rows.scratch_arrays import FAR, stage_fragment
 from chronotile.rows.snapshot import Snapshot
+from chronotile.safe_text import shell_word
 from chronotile.storage.store import MissingObjectError
 from chronotile.storage.transfer import ScratchFolder, sweep_scratch
 from chronotile.visibility.rules import TIMESTAMPED_CELLS, Rules

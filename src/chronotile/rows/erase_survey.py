@@ -37,7 +37,7 @@ from chronotile.change.operations import (
 )
 from chronotile.check.tags import tags_of
 from chronotile.conditions.text import to_text
-from chronotile.errors import ChronotileError, shell_word
+from chronotile.errors import ChronotileError
 from chronotile.format.kinds import (
     COMMITS,
     ENUMERATIONS,
@@ -61,6 +61,7 @@ from chronotile.rows.every_fragment import (
     read_fragment,
 )
 from chronotile.rows.snapshot import open_with_enumerations
+from chronotile.safe_text import shell_word
 from chronotile.storage.store import open_store
 from chronotile.visibility.view import tile_commits
 

@@ -33,9 +33,7 @@ from chronotile.errors import (
     TooLargeError,
     UnknownVersionError,
     UnsupportedFilterError,
-    did_you_mean,
     no_field,
-    shell_word,
 )
 from chronotile.format.names import parse_name
 from chronotile.log import purges_of
@@ -46,6 +44,7 @@ from chronotile.rows.places import written_box
 from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import bare_array
 from chronotile.rows.snapshot import fields_needed, snapshot
+from chronotile.safe_text import did_you_mean, shell_word
 from chronotile.visibility.gaps import refuse_gone, window_command
 from chronotile.visibility.rules import Rule
 

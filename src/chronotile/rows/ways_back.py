@@ -37,7 +37,7 @@ from chronotile.change.sound_array import sound_history
 from chronotile.change.undelete import plan_done, plan_undelete, standing_delete
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in, odd_moment
-from chronotile.errors import ChangedError, ChronotileError, shell_word
+from chronotile.errors import ChangedError, ChronotileError
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, new_name, parse_name
 from chronotile.format.timestamps import now_ms, time_text
@@ -59,6 +59,7 @@ from chronotile.rows.snapshot import (
     snapshot,
     with_dropped_fields,
 )
+from chronotile.safe_text import shell_word
 from chronotile.storage.store import put_compared
 
 if TYPE_CHECKING:

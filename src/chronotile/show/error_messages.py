@@ -18,16 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
-from chronotile.errors import (
+from chronotile.errors import ChronotileError, PredicateError, StorageError, split_problem
+from chronotile.safe_text import (
     SECRET_NAME,
-    ChronotileError,
-    PredicateError,
-    StorageError,
     did_you_mean,
     printable,
     printable_json,
     shell_word,
-    split_problem,
     without_queries,
     without_secrets,
 )

@@ -16,12 +16,13 @@ import pyarrow as pa
 from chronotile.conditions.side_effects import also_keeps, also_removes, engine_refuses
 from chronotile.conditions.stored_conditions import is_everything
 from chronotile.conditions.text import field_name, literal
-from chronotile.errors import ChronotileError, KeyNeededError, printable
+from chronotile.errors import ChronotileError, KeyNeededError
 from chronotile.format.array_metadata import MetadataItem, decode_items
 from chronotile.format.cell_values import is_text, raw_to_json
 from chronotile.format.datatypes import VAR_NUM, Datatype
 from chronotile.format.schema import Field
 from chronotile.format.timestamps import iso_time
+from chronotile.safe_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

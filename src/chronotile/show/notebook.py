@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from chronotile.errors import html_table
+from chronotile.safe_text import html_table
 from chronotile.show.output import count_text
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, runtime_che
 import click
 
 from chronotile.check.findings import count_text as count_text  # the commands take it from here
-from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import time_text
+from chronotile.safe_text import printable, printable_json
 from chronotile.show.error_messages import unless_closed
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronotile.errors import printable
 from chronotile.format.timestamps import time_text
+from chronotile.safe_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.errors import printable, printable_json
+from chronotile.safe_text import printable, printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text as RichText
 from rich.tree import Tree
 
-from chronotile.errors import printable
+from chronotile.safe_text import printable
 from chronotile.show.terminal_fit import fit_line, fit_table, has_command, map_cells
 
 if TYPE_CHECKING:

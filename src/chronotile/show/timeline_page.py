@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from chronotile.errors import printable, printable_json
 from chronotile.format.timestamps import is_clock_local, now_ms
+from chronotile.safe_text import printable, printable_json
 from chronotile.show.axes import MONTHS, STEPS, ends, is_calendar, position
 from chronotile.show.chart import (
     AXIS,

@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronotile.check.file_uses import REASONS
-from chronotile.errors import printable
 from chronotile.format.names import uuid_of
 from chronotile.format.timestamps import now_ms
+from chronotile.safe_text import printable
 from chronotile.show.chart import vl_convert
 from chronotile.show.output import count_text, size_text
 from chronotile.show.page import (

@@ -17,15 +17,13 @@ from obstore import exceptions
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from chronotile.errors import (
-    SECRET_NAME,
     ArrayNotFoundError,
     ChangedError,
     ChronotileError,
     StorageError,
     TooLargeError,
-    without_queries,
-    without_secrets,
 )
+from chronotile.safe_text import SECRET_NAME, without_queries, without_secrets
 from chronotile.storage.backend import Backend, Options, Traits
 from chronotile.storage.place import (
     OTHER_BYTES,

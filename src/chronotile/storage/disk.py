@@ -18,13 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chronotile.errors import (
-    ArrayNotFoundError,
-    ChangedError,
-    StorageError,
-    TooLargeError,
-    printable,
-)
+from chronotile.errors import ArrayNotFoundError, ChangedError, StorageError, TooLargeError
+from chronotile.safe_text import printable
 from chronotile.storage.backend import Backend, Traits
 from chronotile.storage.disk_files import LINK, NO_LINK, OpenFolder, kind_of, unnamed_file
 from chronotile.storage.place import (

@@ -19,17 +19,12 @@ from chronotile.conditions import codec
 from chronotile.conditions.stored_conditions import StoredDelete, StoredUpdate, is_harmless
 from chronotile.conditions.text import to_text
 from chronotile.conditions.tree import negate
-from chronotile.errors import (
-    BadFileError,
-    ChronotileError,
-    WrongKeyError,
-    html_card,
-    printable,
-)
+from chronotile.errors import BadFileError, ChronotileError, WrongKeyError
 from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, DEL
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.timestamps import span_text, time_text
+from chronotile.safe_text import html_card, printable
 from chronotile.visibility.gaps import gap_in
 from chronotile.visibility.rules import schema_at
 

@@ -16,12 +16,12 @@ from support.handmade_array import START, encode_schema, make_sample, sample_sch
 
 import chronotile
 from chronotile.cli import main, sample
-from chronotile.errors import is_printable, printable
 from chronotile.format import tiles
 from chronotile.format.commit_files import encode_lines
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.names import new_name
 from chronotile.format.timestamps import now_ms
+from chronotile.safe_text import is_printable, printable
 from chronotile.show import picture as picture_module
 from chronotile.show.axes import ends, is_calendar
 from chronotile.show.chart import layout_of, to_png, to_svg

@@ -10,7 +10,7 @@ import pytest
 from support.corpus_cases import CASES, log_of
 
 from chronotile.check.file_uses import REASONS
-from chronotile.errors import is_printable, printable
+from chronotile.safe_text import is_printable, printable
 from chronotile.show.usage_map import _MOST, Line, to_html, to_png, to_svg, usage_tree
 
 if TYPE_CHECKING:
