@@ -251,7 +251,7 @@ class Group(Handle[GroupReport]):
     def _picture(
         self, now: int, cells: bool, height: Height, member: str | None
     ) -> tuple[Picture, dict[str, ChronotileError]]:
-        from chronotile.show.lanes import join_pictures
+        from chronotile.show.picture import join_pictures
 
         pictures: list[tuple[str, Picture]] = []
         errors: dict[str, ChronotileError] = {}

@@ -54,7 +54,7 @@ from chronotile.check.fragment_health import (
     unreadable_holder,
 )
 from chronotile.check.fragments import cut_con
-from chronotile.check.restores import undone_finding, undone_restores
+from chronotile.check.undone_restores import undone_finding, undone_restores
 from chronotile.conditions import codec
 from chronotile.conditions.stored_conditions import matches_no_row
 from chronotile.errors import (

@@ -10,7 +10,7 @@ The modules, in reading order:
     commit_files          names and lines of commit files
     conditions            what deletes and updates do that their authors may not know; failing reads
     fragment_health       whether a fragment is whole
-    restores              restores that no longer hold, writes that came too late
+    undone_restores       restores that no longer hold, writes that came too late
     fragments             fragments against the commits that name them
     tags                  the tags of an array, and those that can no longer be read
     vacuumable_fragments  the fragments that a vacuum may remove

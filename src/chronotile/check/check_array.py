@@ -38,8 +38,8 @@ from chronotile.check.fragment_health import (
     unreadable_holder,
 )
 from chronotile.check.fragments import fragments, lone_vacuums, missing, orphan_paths
-from chronotile.check.restores import hidden_writes
 from chronotile.check.tags import unreadable_tags
+from chronotile.check.undone_restores import hidden_writes
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChronotileError, KeyNeededError, StorageError, WrongKeyError
 from chronotile.format import tiles

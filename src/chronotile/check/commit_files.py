@@ -20,7 +20,7 @@ from chronotile.check.findings import (
     left_out,
     shown,
 )
-from chronotile.check.restores import is_passed
+from chronotile.check.undone_restores import is_passed
 from chronotile.format.commit_files import commit_name, is_commit_line, is_cut_con, read_vac_line
 from chronotile.format.kinds import (
     COMMIT_FILES,

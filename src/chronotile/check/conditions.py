@@ -19,7 +19,7 @@ from chronotile.check.findings import (
     finding,
     left_out,
 )
-from chronotile.check.restores import is_passed
+from chronotile.check.undone_restores import is_passed
 from chronotile.conditions.side_effects import also_removes, engine_refuses
 from chronotile.conditions.tree import Op, leaves
 from chronotile.errors import BadFileError, ChronotileError, KeyNeededError, UnsupportedFilterError

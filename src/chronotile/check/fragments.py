@@ -21,7 +21,7 @@ from chronotile.check.findings import (
     finding,
     shown,
 )
-from chronotile.check.restores import undone_finding, undone_restores
+from chronotile.check.undone_restores import undone_finding, undone_restores
 from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name, try_parse

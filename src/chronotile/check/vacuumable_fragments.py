@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chronotile.check.fragment_health import NEWER
-from chronotile.check.restores import undone_restores
+from chronotile.check.undone_restores import undone_restores
 from chronotile.format.commit_files import read_vac_line, write_uri
 from chronotile.format.names import is_newer, parse_name
 from chronotile.safe_text import shell_word

@@ -341,7 +341,7 @@ def _explain_text(
 
 def _late(view: View, explained: Sequence[Explanation]) -> Iterator[RenderableType]:
     """Name writes that are seen, and of which no row shows."""
-    from chronotile.check.restores import late_writes
+    from chronotile.check.undone_restores import late_writes
 
     names = {item.name for item in explained}
     for found in late_writes(view.rules):

@@ -42,7 +42,7 @@ from chronotile.change.plan import Plan, Stage, Step, at_hand, put
 from chronotile.change.repair import Mender, harmless_tiles, moves_of
 from chronotile.change.sound_array import sealing_key
 from chronotile.check.findings import RefusedError, count_text
-from chronotile.check.restores import is_passed
+from chronotile.check.undone_restores import is_passed
 from chronotile.conditions import codec
 from chronotile.conditions.side_effects import engine_refuses
 from chronotile.conditions.stored_conditions import is_harmless
@@ -53,9 +53,9 @@ from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import format_name
 from chronotile.rows.cell_source import applied_updates, cell_source
+from chronotile.rows.deletes_and_updates import Play
 from chronotile.rows.engine_cells import stored_type
 from chronotile.rows.places import is_among, raw_value
-from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import (
     last_time,

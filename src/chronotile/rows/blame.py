@@ -17,11 +17,11 @@ from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import PredicateError
 from chronotile.rows.cell_source import cell_source
+from chronotile.rows.deletes_and_updates import Play
 from chronotile.rows.diff import with_heads
 from chronotile.rows.engine import Range
 from chronotile.rows.engine_cells import all_shown
 from chronotile.rows.places import is_among, next_times
-from chronotile.rows.play_changes import Play
 from chronotile.rows.snapshot import last_time, snapshot
 from chronotile.rows.written_by import Writers
 from chronotile.safe_text import shell_word

@@ -24,9 +24,9 @@ from chronotile.errors import ChronotileError, WrongCallError
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP, uuid_of
 from chronotile.rows.cell_source import cell_source
+from chronotile.rows.deletes_and_updates import Play
 from chronotile.rows.diff import Pairs, after_table, dense_pairs, pairs_table, side_by_side
 from chronotile.rows.engine_cells import all_shown, shown_type
-from chronotile.rows.play_changes import Play
 from chronotile.rows.snapshot import last_time, snapshot
 from chronotile.safe_text import shell_word
 from chronotile.visibility.view import Update, tile_commits

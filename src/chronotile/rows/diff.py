@@ -23,16 +23,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.check.restores import hiding_vacs
+from chronotile.check.undone_restores import hiding_vacs
 from chronotile.errors import BadTimeError
 from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
 from chronotile.rows.cell_source import cell_source
+from chronotile.rows.deletes_and_updates import NOBODY, Play
 from chronotile.rows.engine import ROW_MAJOR
 from chronotile.rows.engine_cells import all_shown, read_cells, shown_type, stored_type
 from chronotile.rows.places import box_of, equal_codes, is_in_box, written_box
-from chronotile.rows.play_changes import NOBODY, Play
 from chronotile.rows.scratch_arrays import bare_array
 from chronotile.rows.snapshot import snapshot
 from chronotile.rows.written_by import Writers

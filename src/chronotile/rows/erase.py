@@ -65,7 +65,7 @@ from chronotile.format.names import format_name, new_name, parse_name, try_parse
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_footers import FooterFile, read_consolidated
 from chronotile.history.read_history import read_history
-from chronotile.rows.erase_survey import (
+from chronotile.rows.erase_proof import (
     LINKED,
     Trace,
     copies,
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from chronotile.change.plan import Report
     from chronotile.conditions.tree import Condition
     from chronotile.format.names import Name
-    from chronotile.rows.erase_survey import Survey
+    from chronotile.rows.erase_proof import Survey
     from chronotile.rows.every_fragment import FragmentMatches
     from chronotile.rows.merge_aside import Merged
     from chronotile.rows.scratch_arrays import StagedFragment

@@ -38,10 +38,10 @@ from chronotile.errors import (
 from chronotile.format.names import parse_name
 from chronotile.log import purges_of
 from chronotile.rows.cell_source import cell_source
+from chronotile.rows.deletes_and_updates import Play
 from chronotile.rows.engine import Engine, EngineError
 from chronotile.rows.engine_cells import all_shown, layout_of, read_cells, shown_type
 from chronotile.rows.places import written_box
-from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import bare_array
 from chronotile.rows.snapshot import fields_needed, snapshot
 from chronotile.safe_text import did_you_mean, shell_word

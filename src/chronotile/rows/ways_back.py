@@ -46,10 +46,10 @@ from chronotile.rows.apply import UnchangedCommits
 from chronotile.rows.cell_source import acting_changes, cell_source, fragments_that_applied
 from chronotile.rows.commit_changes import removed_of
 from chronotile.rows.counted import MOST_CELLS, MOST_FRAGMENTS
+from chronotile.rows.deletes_and_updates import Play
 from chronotile.rows.diff import AFTER, DELETE, INSERT, count_changes
 from chronotile.rows.engine import Engine, NoEngineError
 from chronotile.rows.engine_cells import layout_of, read_cells
-from chronotile.rows.play_changes import Play
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import (
     Snapshot,

@@ -25,6 +25,5 @@ Modules, in reading order:
     chart            the timeline of one array, drawn
     usage_map        a picture of what an array's bytes are for
     fleet_page       a page on a whole fleet
-    lanes            the timeline of a group, a lane for each array
     timeline_page    the timeline as a page with a slider
 """

@@ -124,7 +124,7 @@ def to_html(array: str, rows: Sequence[Mapping[str, Any]], lines: Iterable[Line]
         made_ms=now_ms(),
         intro=f"<p>{escaped(array)}</p><p>{escaped(_words(rows))}</p>",
         style=resource("usage_map.css"),
-        script=resource("usage_map.js"),
+        script=resource("usage_map_tip.js"),
     )
 
 

@@ -24,8 +24,8 @@ from chronotile.conditions.tree import (
 )
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.format.datatypes import VAR_NUM, Datatype
+from chronotile.rows.deletes_and_updates import NOBODY, Play
 from chronotile.rows.engine_cells import Cells, stored_type
-from chronotile.rows.play_changes import NOBODY, Play
 from chronotile.rows.snapshot import RowChange
 
 if TYPE_CHECKING:
