@@ -14,7 +14,7 @@ SEQUENCES = 60
 
 def test_every_window_is_as_it_was() -> None:
     """In processes of their own: a crash of the engine is a failure."""
-    call = [sys.executable, "-m", "bench.walk_back", "--sequences", str(SEQUENCES), "--steps", "6"]
+    call = [sys.executable, "-m", "bench.walk_back", "--sequences", str(SEQUENCES), "--steps", "30"]
     done = subprocess.run(
         call,
         env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
