@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -20,13 +21,18 @@ from support.groups import member, put_list
 from support.stored_tables import files, version
 
 import chronotile as ct
-from chronotile.fleet import delta_store
+from chronotile.fleet import delta_store, run_pipeline
 from chronotile.fleet.delta_store import TABLES, started_ms
 from chronotile.fleet.options import Options
+from chronotile.fleet.policy import policy_of
 from chronotile.fleet.run_pipeline import Job, run
+from chronotile.fleet.surviving_tasks import run_job
+from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from support.servers import S3Server
 
     from chronotile.fleet.run_summary import Summary
 
@@ -85,15 +91,38 @@ def test_statistics_let_readers_pass_over_files(root: Path, tmp_path: Path) -> N
         assert None not in actions[name].to_pylist(), name
 
 
+def test_a_wave_is_one_commit_of_each_table(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit tells of which run it is, and `listings`, which is last, of waves."""
+    out, waves = tmp_path / "out", list[int]()
+
+    def counted(*given: Any) -> Any:
+        waves.append(version(out / "listings"))
+        return run_job(*given)
+
+    monkeypatch.setattr(run_pipeline, "ARRAYS_IN_WAVE", 2)
+    monkeypatch.setattr(run_pipeline, "run_job", counted)
+    told = publish(root, out)
+    tables = {name: DeltaTable(str(out / name)) for name in TABLES}
+    assert len(waves) > 1
+    assert waves == [2 * number for number in range(len(waves))]
+    assert told.versions["arrays"] == told.versions["commits"] == len(waves)
+    for name in told.versions:
+        assert tables[name].transaction_version("chronotile") == started_ms(told.run)
+    for each in ("begun", "complete"):
+        assert tables["listings"].transaction_version(f"chronotile.{each}") == len(waves)
+    (row,) = DeltaTable(str(out / "run_history")).to_pyarrow_table().to_pylist()
+    assert dict(row["versions"]) == {name: one.version() for name, one in tables.items()}
+    for name, table in tables.items():
+        names = {field.name for field in table.schema().fields}
+        assert {"uri", "bucket"} <= names
+        assert ({"run_id", "run_at"} <= names) == (name != "listings")
+
+
 def test_an_unchanged_run_commits_nothing(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run_id = publish(root, out).run
-    for name in ("arrays", "commits", "listings"):
-        # Delta refuses a second commit of the same run, and knows whether a wave is complete.
-        assert DeltaTable(str(out / name)).transaction_version("chronotile") == started_ms(run_id)
-    last = DeltaTable(str(out / "listings"))
-    waves = [last.transaction_version(f"chronotile.{one}") for one in ("begun", "complete")]
-    assert waves == [1, 1]
+    assert publish(root, out).versions
     before = {name: (version(out / name), files(out / name)) for name in (*TABLES, "run_history")}
     stored = sorted(out.rglob("*.parquet"))
     told = publish(root, out)
@@ -167,6 +196,39 @@ def test_tables_on_a_mount_without_links(root: Path, tmp_path: Path) -> None:
         subprocess.run(call, check=True, env={**os.environ, "LD_PRELOAD": str(library)})
         assert by_polars(out) == commits_of(root)
     assert version(out / "commits") == 1
+
+
+@pytest.mark.parametrize("maintained", [False, True])
+def test_a_run_writes_and_removes_where_the_guide_says(
+    maker: FleetMaker, root: Path, s3: S3Server, bucket: str, maintained: bool
+) -> None:
+    store = open_store(bucket, s3.options)
+
+    def upload() -> None:
+        for path in (path for path in root.rglob("*") if path.is_file()):
+            with suppress(ct.errors.ChronotileError):
+                store.put_if_absent(f"lake/{path.relative_to(root)}", path.read_bytes())
+
+    def keys() -> set[str]:
+        return {entry.path for entry in store.list_prefix()}
+
+    rule = {"arrays": ["**"], "consolidate": "commits", "vacuum": "commits", "always": True}
+    job = Job(
+        options=Options(roots=(f"{bucket}/lake",), storage=tuple(sorted(s3.options.items()))),
+        out=f"{bucket}/tables",
+        out_storage=s3.options,
+        policy=policy_of({"rule": [rule]}) if maintained else None,
+    )
+    for number in range(2):
+        upload()
+        before = keys()
+        run(None, job)
+        folders = {key.partition("/")[0] for key in keys() - before}
+        assert folders == ({"lake", "tables"} if maintained else {"tables"})
+        gone = {key.partition("/")[0] for key in before - keys()}
+        assert gone == ({"lake"} if maintained else set())
+        assert not [key for key in keys() if key.startswith("tables/_chronotile/")]
+        maker.commit(root / "a-1", 7 + number, uuid=f"{number}" * 32)
 
 
 def test_members_of_groups(root: Path, tmp_path: Path, maker: FleetMaker) -> None:

@@ -18,6 +18,7 @@ from chronotile.errors import StorageError
 from chronotile.fleet import run_pipeline, session
 from chronotile.fleet.run_summary import METRICS, Summary, Totals, write_metrics
 from chronotile.fleet.session import check_master
+from chronotile.storage.place import with_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,8 +179,18 @@ def test_the_path_of_a_key_travels_and_not_the_key(
     monkeypatch.setattr(session, "session", lambda *_: nullcontext(None))
     monkeypatch.setattr(session, "master_of", lambda *_: "spark://host:7077")
     (tmp_path / "key").write_bytes(key)
+    monkeypatch.setenv("LAKE_SECRET", "hush")
     call = ["pipeline", str(tmp_path), "--out", str(tmp_path / "out")]
-    assert cli.main([*call, "--key-file", str(tmp_path / "key")]) == 3
+    call += ["--key-file", str(tmp_path / "key"), "--storage", "session_token=env:LAKE_SECRET"]
+    assert cli.main(call) == 3
     (job,) = jobs
     assert job.options.read_key() == key
-    assert key not in pickle.dumps(job)
+    assert with_secrets(job.options.storage) == {"session_token": "hush"}
+    for secret in (key, b"hush"):
+        assert secret not in pickle.dumps(job)
+
+
+def test_a_task_gets_its_own_item_alone() -> None:
+    reader = session._ItemReader(repr, [bytes(1_000_000)] * 2)
+    assert len(pickle.dumps(reader)) < 1_000
+    assert [len(one.value) for one in reader.partitions()] == [1_000_000] * 2
