@@ -134,7 +134,9 @@ def test_no_command_breaks_a_name_or_squeezes_a_column_at_80(
     assert re.findall(r"__\d{13}_\S*", plain)
     for found in re.findall(r"__\d{13}_\S*", plain):
         assert re.match(r"__\d{13}_\d{13}_[0-9a-f]{8}(…|[0-9a-f]{24})(_22)?", found), found
-    assert [line for line in lines if 0 < len(line.strip()) < 3] == [], "no column of letters"
+    # The path of a test may be too long for a line.
+    short = [line for line in lines if 0 < len(line.strip()) < 3]
+    assert [end for end in short if not str(array).endswith(end.strip())] == [], "no such column"
 
 
 def test_a_pager_that_ends_early_is_fine(array: Path) -> None:
