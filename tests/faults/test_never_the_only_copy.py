@@ -340,7 +340,7 @@ def test_a_delete_on_a_newer_field_is_refused(array: EngineArray) -> None:
     evolution.array_evolve(array.uri)
     now = int(open_log(array.uri).history.schemas[-1].name.t2)  # type: ignore[union-attr]
     array.write_columns(now + 10, [5, 6], {"a": np.array([5, 6]), "b": np.array([7, 8])})
-    with pytest.raises(RefusedError, match=r"rows written before b was added, in 3 fragments: up to 3 cells"):
+    with pytest.raises(RefusedError, match="in 3 fragments: up to 3 cells"):
         write_delete(array.uri, "b == 7", timestamp=now + 20)
     write_delete(array.uri, "a == 5", timestamp=now + 20)
     assert len(array.answer()) == 4
