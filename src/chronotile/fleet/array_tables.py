@@ -386,7 +386,7 @@ def _with_facts(lines: pa.Table, facts: pa.Table) -> pa.Table:
 
 
 def condition_row(commit: Delete) -> dict[str, Any]:
-    """One row of `conditions`, without the array; what cannot be read is null."""
+    """Make one row of `conditions`, without the array; what cannot be read is null."""
     document = commit.to_dict()
     try:
         names = list(fields(commit.stored))
@@ -429,7 +429,7 @@ def operations_rows(store: Store) -> list[dict[str, Any]]:
 
 
 def members_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Members, as `dataset.open_dataset` gives them, as a table."""
+    """Give members, as `dataset.open_dataset` has them, as a table."""
     made = [
         {
             "group": row["group"],
@@ -477,5 +477,5 @@ def _json(document: object) -> str | None:
 
 
 def _clean(text: str | None) -> str | None:
-    """Text that any table can hold: a lone surrogate, from a damaged file, becomes `?`."""
+    """Give text that any table can hold: a lone surrogate, from a damaged file, becomes `?`."""
     return None if text is None else text.encode("utf-8", "replace").decode()

@@ -195,11 +195,7 @@ def group_findings(
 
 
 def unlisted(folder: Unlisted) -> Finding:
-    """Make the finding on a folder that could not be listed.
-
-    >>> unlisted(Unlisted("s3://lake", "the storage answered: 403")).message
-    'it cannot be listed: the storage answered: 403'
-    """
+    """Make the finding on a folder that could not be listed."""
     if folder.missing:
         hint = "give an array, or a folder with arrays below it"
         return finding(folder.uri, UNREADABLE, "", folder.message, hint=hint)

@@ -167,7 +167,7 @@ class TableReader(DataSourceReader):
         self.filters: list[RowFilter] = []
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task for each share; Spark wants one, even if there is nothing to read."""
+        """Plan one task for each share; Spark wants one, even if there is nothing to read."""
         return [InputPartition(one) for one in self._shares() or [Share()]]
 
     def _shares(self) -> Sequence[Share | ChangeShare]:

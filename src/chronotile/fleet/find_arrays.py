@@ -196,7 +196,7 @@ class _FolderSearch:
         return self.fresh((*found.folders, *found.members))
 
     def fleet(self, left: Iterable[Store]) -> Fleet:
-        """All that was found."""
+        """Give all that was found."""
         rest = (store.uri for store in left)
         found = (self._arrays, self.problems.values(), rest, self.groups, self._wide)
         return Fleet(*(tuple(sorted(one)) for one in found))  # type: ignore[arg-type]
@@ -249,7 +249,7 @@ def _visit(
 
 
 def _members(store: Store, key: bytes | None) -> Iterator[Store]:
-    """Where the members of a group lie, now."""
+    """Open the places where the members of a group lie now."""
     for entry in members_at(read_group(store, key=key), 0, now_ms()).values():
         with suppress(ChronotileError):  # a URI that may not be followed
             yield member_store(store, entry)

@@ -156,7 +156,7 @@ class _FlatListing:
 
 
 def unlisted_rows(arrays: Iterable[str]) -> pa.Table:
-    """Rows of arrays whose listing is not known: whoever reads them lists them."""
+    """Make rows of arrays whose listing is not known: whoever reads them lists them."""
     rows = [{"array": array, "strong": True} for array in arrays]
     return pa.Table.from_pylist(rows, schema=NAMES)
 

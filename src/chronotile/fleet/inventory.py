@@ -215,7 +215,7 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _etags(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """ETags as a listing gives them: in quotes."""
+    """Give ETags as a listing does: in quotes."""
     bare = pc.utf8_trim(column.cast(pa.string()), '"')
     return pc.binary_join_element_wise('"', bare, '"', "")
 
@@ -287,7 +287,7 @@ def _inside(objects: pa.Table, parts: pa.Array) -> pa.Table:
 
 
 def _plain_files(objects: pa.Table) -> pa.Table:
-    """Other objects are strangers, if their folder turns out to be an array."""
+    """Make rows of other objects: strangers, if their folder turns out to be an array."""
     split = pc.extract_regex(
         objects["key"].combine_chunks(), r"^(?:(?P<root>.*)/)?(?P<path>[^/]+)$"
     )
@@ -303,7 +303,7 @@ def _plain_files(objects: pa.Table) -> pa.Table:
 
 
 def _folders(arrays: pa.Table, plain: pa.Table, tops: set[str]) -> pa.Table:
-    """Every folder is a stranger in the folder above it, if that turns out to be an array."""
+    """Make a row of every folder in the one above it: a stranger, if that is an array."""
     above = pc.replace_substring_regex(plain["key"], r"/?[^/]*$", "")
     waiting = {*arrays["array"].unique().to_pylist(), *above.unique().to_pylist()}
     pairs: set[tuple[str, str]] = set()
@@ -322,7 +322,7 @@ def _folders(arrays: pa.Table, plain: pa.Table, tops: set[str]) -> pa.Table:
 
 
 def _nested(table: pa.Table) -> list[str]:
-    """Arrays that lie inside another one."""
+    """Find arrays that lie inside another one."""
     strong = frozenset(table.filter(table["strong"])["array"].unique().to_pylist())
     parts = {array: array.split("/") for array in strong if array}
     return [

@@ -299,7 +299,7 @@ def pause_s(policy: Policy) -> float:
 
 
 def _split(group: tuple[Due, ...]) -> list[tuple[Due, ...]]:
-    """Halves, so that a pace that few tasks share is not lost."""
+    """Halve a group, so that a pace that few tasks share is not lost."""
     half = len(group) // 2
     return [group[:half], group[half:]] if half else []
 

@@ -241,7 +241,7 @@ class _Table:
         return value
 
     def one_of(self, name: str, allowed: tuple[str, ...]) -> Any:
-        """One of some words."""
+        """Give one of some words."""
         value = self.take(name, str, None)
         if value is not None and value not in allowed:
             raise self._wrong(name, f"expected one of {', '.join(allowed)}, found {value!r:.60}")
@@ -253,7 +253,7 @@ class _Table:
         return default if text is None else duration_ms(text, f"{self._where}: {name}")
 
     def check_all_known(self) -> None:
-        """Refuses a key that was not asked for: it may be a limit, misspelt."""
+        """Refuse a key that was not asked for: it may be a limit, misspelt."""
         for name in self._document:
             if name not in self._asked:
                 hint = did_you_mean(repr(name), map(repr, self._asked))

@@ -180,11 +180,7 @@ def rows_of_array(
 def in_order(
     make: Callable[[ListedArray], T], places: Iterable[ListedArray]
 ) -> Iterator[tuple[ListedArray, T]]:
-    """Each array with what `make` returns for it, in order; reads ahead in a bucket.
-
-    >>> list(in_order(lambda place: place.uri.upper(), [ListedArray("a")]))
-    [(ListedArray(uri='a', entries=None), 'A')]
-    """
+    """Give each array with what `make` returns for it, in order; reads ahead in a bucket."""
     wanted = tuple(places)
     threads = max((open_store(place.uri).concurrency for place in wanted[:1]), default=1)
     yield from zip(wanted, ahead(make, wanted, min(threads, AHEAD)), strict=True)

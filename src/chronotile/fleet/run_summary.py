@@ -137,7 +137,7 @@ class Summary:
     """What a dry run of maintenance would do, a line each."""
 
     def to_json(self) -> dict[str, Any]:
-        """One JSON object."""
+        """Make one JSON object."""
         totals = self.totals
         return {
             "out": self.out,

@@ -64,7 +64,7 @@ def is_local(master: str | None) -> bool:
 def check_master(
     master: str, *, wait_s: float = WAIT_S, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Refuses a master that does not answer.
+    """Refuse a master that does not answer.
 
     >>> check_master("yarn", environ={})
     Traceback (most recent call last):
@@ -249,7 +249,7 @@ _LOCAL = {
 def session(
     master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Yield the active session, or starts one and stops it at the end.
+    """Yield the active session, or start one and stop it at the end.
 
     Args:
         master: Spark's master, or `sc://…` for a server of Spark Connect. The default is that of

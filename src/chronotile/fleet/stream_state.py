@@ -262,7 +262,7 @@ class Plans:
         return self._read(number) is not None
 
     def index(self, number: int) -> Index:
-        """All arrays up to a batch, as the records of its tasks have it."""
+        """Give all arrays up to a batch, as the records of its tasks have it."""
         if self._index.number == number:
             return self._index
         document = self._plan_of(number) if number else {}

@@ -50,7 +50,7 @@ def file_stamps(store: Store, listing: Listing, began_ms: int) -> dict[str, str]
 
 
 def stamp_of(entry: Entry) -> str:
-    """Size and ETag of a file."""
+    """Give size and ETag of a file."""
     return f"{entry.size} {entry.etag}"
 
 
