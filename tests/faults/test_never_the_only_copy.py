@@ -348,7 +348,7 @@ def test_a_delete_on_a_newer_field_is_refused(array: EngineArray) -> None:
     assert any("before b was added" in note for note in report.notes)
     assert array.answer() == ()
     (item,) = (i for i in open_log(array.uri).check() if i.code == "delete-hits-older")
-    assert "3 fragments (3 cells) from before b was added" in item.message
+    assert "in 3 fragments: up to 3 cells" in item.message
 
 
 @pytest.mark.parametrize("seed", range(12))
