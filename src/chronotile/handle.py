@@ -513,7 +513,7 @@ class Handle(ABC, Generic[R]):
         """
         options = given(locals())
         from chronotile.change.consolidate import plan_consolidate
-        from chronotile.change.merged_files import plan_consolidate_group
+        from chronotile.change.merge_metadata import plan_consolidate_group
 
         return self._change(
             "consolidate", plan_consolidate, options, how, own=plan_consolidate_group

@@ -16,7 +16,7 @@ from support.engine_arrays import EngineArray
 from support.spec_files import CORPUS
 
 import chronotile as ct
-from chronotile.change.merged_files import FIRST_WITH_RELATIVE_LINES
+from chronotile.change.merge_metadata import FIRST_WITH_RELATIVE_LINES
 from chronotile.errors import BadFileError, KeyNeededError
 from chronotile.format import tiles
 from chronotile.format.array_metadata import decode_items, encode_items

@@ -29,7 +29,7 @@ from chronotile.format.commit_files import (
     later_name,
     rank,
 )
-from chronotile.history.con_files import commit_ids, coverage, encode_rows
+from chronotile.history.redundant_con_files import commit_ids, coverage, encode_rows
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:

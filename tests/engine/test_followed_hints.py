@@ -18,7 +18,7 @@ import chronotile as ct
 from chronotile.check.debt import MANY_META, MANY_SMALL
 from chronotile.check.engine_open_cost import MANY_UNCONSOLIDATED
 from chronotile.check.findings import CODES
-from chronotile.check.fragments import MANY_LOOSE
+from chronotile.check.fragments_and_commits import MANY_LOOSE
 from chronotile.cli import main
 from chronotile.dataset.check_group import MANY_LISTS
 from chronotile.format.fragment_footer import METADATA

@@ -1,6 +1,6 @@
 """Which commit stands in which file, one Python object a commit: the slow model.
 
-`history.con_files` answers the same from columns; the tests compare the two.
+`history.redundant_con_files` answers the same from columns; the tests compare the two.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from chronotile.change.executor import execute
-from chronotile.change.merged_files import plan_consolidate_group
+from chronotile.change.merge_metadata import plan_consolidate_group
 from chronotile.change.operations import Who
 from chronotile.change.repair_group import plan_repair_group
 from chronotile.change.settle import settle

@@ -1,7 +1,7 @@
 """Consolidation: one file in place of many, of commits, of footers, of metadata.
 
 In: an array. Out: the plan of new files; nothing is removed, and every window sees the same; the
-requests of an engine's open before a change and after it. Knows nothing of cells. `merged_files`
+requests of an engine's open before a change and after it. Knows nothing of cells. `merge_metadata`
 plans the merge of metadata.
 
 Commits need no key, and no look at fragments. The new `.con` holds every effective write, unless an
@@ -37,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronotile.change.merged_files import Merge, array_metadata, plan_metadata
+from chronotile.change.merge_metadata import Merge, array_metadata, plan_metadata
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.sound_array import array_version, sealing_key, sound_history, write_version
 from chronotile.check.engine_open_cost import FIRST_BY_NAME, consolidated_fragments, open_cost
@@ -59,10 +59,10 @@ from chronotile.format.kinds import COMMITS, FRAGMENT_META, OK, UPD, WRT
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, time_order
 from chronotile.format.timestamps import now_ms
 from chronotile.history import text_columns
-from chronotile.history.con_files import commit_ids, encode_rows
 from chronotile.history.fragment_facts import NamedFragments
 from chronotile.history.listing import list_array
 from chronotile.history.read_footers import FooterFile, FooterReader, read_consolidated
+from chronotile.history.redundant_con_files import commit_ids, encode_rows
 from chronotile.safe_text import shell_word
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def wanted_order(record: ConRecord) -> tuple[bool, tuple[int, int, str]]:
 def _is_there(table: CommitTable, rows: I64) -> bool:
     """Tell whether a `.con` holds exactly these records, and a new one would not be kept for it.
 
-    `con_files` has the order: of files with deletes or updates the latest is kept, and its name
+    `redundant_con_files` has the order: of files with deletes or updates the latest is kept, and its name
     must have the true times. Of others the first by the text of the path is kept.
     """
     counts = np.bincount(table.source, minlength=len(table.sources)).tolist()

@@ -53,7 +53,7 @@ from chronotile.check.fragment_health import (
     lost_deletes,
     unreadable_holder,
 )
-from chronotile.check.fragments import cut_con
+from chronotile.check.fragments_and_commits import cut_con
 from chronotile.check.undone_restores import undone_finding, undone_restores
 from chronotile.conditions import codec
 from chronotile.conditions.stored_conditions import matches_no_row

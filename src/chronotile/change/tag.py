@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from chronotile.change.merged_files import group_metadata
+from chronotile.change.merge_metadata import group_metadata
 from chronotile.change.past_state import Past
 from chronotile.change.plan import Plan, Stage, put
 from chronotile.change.sound_array import array_version, sealing_key

@@ -13,7 +13,7 @@ The order, so that a stop at any point leaves every window as it was:
   3. remove their folders, and then the `.vac` files that listed them;
   4. remove loose commits that a `.con`, read again just now, holds too; the files of deletes stay
      unless the caller asks, as the engine looks for them when it consolidates (F1);
-  5. remove `.con` files if another holds all of their effective commits (see `con_files`), and
+  5. remove `.con` files if another holds all of their effective commits (see `redundant_con_files`), and
      read those again that hold what went: if one is gone, put its commits back;
   6. put the `.ign` again if the engine has removed it and a `.con` needs it; remove `.ign` files
      that name no write of any `.con` that is left;
@@ -32,7 +32,7 @@ import numpy as np
 
 from chronotile.change.consolidate import requests_of_opens
 from chronotile.change.kept_windows import doubtful, held_by_windows, kept_windows
-from chronotile.change.merged_files import array_metadata
+from chronotile.change.merge_metadata import array_metadata
 from chronotile.change.operations import no_way_back, relying_on
 from chronotile.change.orphan_fragments import find_orphans, remove_orphans
 from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
@@ -61,7 +61,7 @@ from chronotile.format.fragment_footer import METADATA
 from chronotile.format.kinds import COMMITS, EXTENSIONS, FRAGMENTS, WRITES
 from chronotile.format.names import NEWEST_VERSION
 from chronotile.format.timestamps import duration_ms, iso_time, now_ms
-from chronotile.history.con_files import Coverage, coverage
+from chronotile.history.redundant_con_files import Coverage, coverage
 from chronotile.safe_text import shell_word
 from chronotile.storage.prefetch import ahead
 from chronotile.storage.store import MissingObjectError

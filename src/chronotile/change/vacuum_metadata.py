@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.kept_windows import doubtful, windows_of
-from chronotile.change.merged_files import (
+from chronotile.change.merge_metadata import (
     MergeFolder,
     group_lists,
     group_metadata,

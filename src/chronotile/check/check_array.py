@@ -37,7 +37,7 @@ from chronotile.check.fragment_health import (
     lost_deletes,
     unreadable_holder,
 )
-from chronotile.check.fragments import fragments, lone_vacuums, missing, orphan_paths
+from chronotile.check.fragments_and_commits import fragments, lone_vacuums, missing, orphan_paths
 from chronotile.check.tags import unreadable_tags
 from chronotile.check.undone_restores import hidden_writes
 from chronotile.conditions.tree import fields
@@ -47,8 +47,8 @@ from chronotile.format.array_metadata import decode_items
 from chronotile.format.kinds import DEL, ENUMERATIONS, META, OWN
 from chronotile.format.names import MAX_TIMESTAMP, is_name, is_newer
 from chronotile.format.schema import decode_enumeration
-from chronotile.history.con_files import differing_tiles
 from chronotile.history.read_footers import count_cells
+from chronotile.history.redundant_con_files import differing_tiles
 from chronotile.storage.store import MissingObjectError
 from chronotile.visibility.rules import Rules
 from chronotile.visibility.view import tile_commits

@@ -37,7 +37,7 @@ from chronotile.format.kinds import (
     TILES,
 )
 from chronotile.format.names import MAX_TIMESTAMP, is_name
-from chronotile.history.con_files import coverage
+from chronotile.history.redundant_con_files import coverage
 from chronotile.history.uri_columns import stand_at
 from chronotile.visibility.rules import schema_at
 from chronotile.visibility.view import Update, make_commit, whole_copy
@@ -337,7 +337,7 @@ def _name_ranges(history: History) -> Iterator[Finding]:
             if f"{COMMITS}/__{first}_{last}_" < path:
                 yield finding(array, "con-name-range", path, message)
             else:
-                # A vacuum keeps it for one with a better name: see `con_files`.
+                # A vacuum keeps it for one with a better name: see `redundant_con_files`.
                 hint = _NAME_STAYS
                 yield finding(array, "con-name-range", path, message, severity="info", hint=hint)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.check.commit_files import damage
 from chronotile.check.findings import CODES, KEEP_OR_DROP, TAKEN_OUT, left_out
-from chronotile.check.fragments import COMMIT_IT, lone_vacuums
+from chronotile.check.fragments_and_commits import COMMIT_IT, lone_vacuums
 from chronotile.format.names import MAX_TIMESTAMP, try_parse
 from chronotile.format.timestamps import span_text, time_text
 from chronotile.safe_text import shell_word

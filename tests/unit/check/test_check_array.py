@@ -18,7 +18,7 @@ from support.followed_hints import follow
 import chronotile
 from chronotile import open_log
 from chronotile.check.findings import CODES, SEVERITIES, RefusedError
-from chronotile.check.fragments import MANY_LOOSE
+from chronotile.check.fragments_and_commits import MANY_LOOSE
 from chronotile.cli import main
 from chronotile.fleet.check_all import check_fleet
 

@@ -26,8 +26,8 @@ from chronotile.format.commit_files import FIRST_WITH_COMMITS, read_vac_line
 from chronotile.format.kinds import COMMITS, FRAGMENTS, OK
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, is_name, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, time_text
-from chronotile.history.con_files import coverage
 from chronotile.history.missing_fragments import near_misses
+from chronotile.history.redundant_con_files import coverage
 from chronotile.visibility.rules import schema_at
 
 if TYPE_CHECKING:
