@@ -198,8 +198,8 @@ def wanted_order(record: ConRecord) -> tuple[bool, tuple[int, int, str]]:
 def _is_there(table: CommitTable, rows: I64) -> bool:
     """Tell whether a `.con` holds exactly these records, and a new one would not be kept for it.
 
-    `redundant_con_files` has the order: of files with deletes or updates the latest is kept, and its name
-    must have the true times. Of others the first by the text of the path is kept.
+    `redundant_con_files` has the order: of files with deletes or updates the latest is kept, and
+    its name must have the true times. Of others the first by the text of the path is kept.
     """
     counts = np.bincount(table.source, minlength=len(table.sources)).tolist()
     t1, t2 = _times(table, rows)

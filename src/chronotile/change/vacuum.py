@@ -13,8 +13,9 @@ The order, so that a stop at any point leaves every window as it was:
   3. remove their folders, and then the `.vac` files that listed them;
   4. remove loose commits that a `.con`, read again just now, holds too; the files of deletes stay
      unless the caller asks, as the engine looks for them when it consolidates (F1);
-  5. remove `.con` files if another holds all of their effective commits (see `redundant_con_files`), and
-     read those again that hold what went: if one is gone, put its commits back;
+  5. remove `.con` files if another holds all of their effective commits (see
+     `redundant_con_files`), and read those again that hold what went: if one is gone, put its
+     commits back;
   6. put the `.ign` again if the engine has removed it and a `.con` needs it; remove `.ign` files
      that name no write of any `.con` that is left;
   7. remove `.meta` files and metadata that another file holds all of: see `vacuum_metadata`;

@@ -8,7 +8,7 @@ The modules, in reading order:
 
     findings               a finding, its severity and hint; many of them; how much was looked at
     commit_files           names and lines of commit files
-    conditions             what deletes and updates do that their authors may not know; failing reads
+    conditions             what deletes and updates do unknown to their authors; failing reads
     fragment_health        whether a fragment is whole
     undone_restores        restores that no longer hold, writes that came too late
     fragments_and_commits  fragments against the commits that name them

@@ -14,8 +14,8 @@ as many bytes as the size says, and stops if that is past the end. It does not k
 update carries a tile too, and reads the tile's bytes as lines; we skip it as the format says.
 
 A new file of ours gets a larger uuid than every file that it was made from, so the names alone tell
-which of two of ours was made later. The engine's uuids are random. `history.redundant_con_files` decides
-which `.con` goes and which one stays.
+which of two of ours was made later. The engine's uuids are random.
+`history.redundant_con_files` decides which `.con` goes and which one stays.
 """
 
 from __future__ import annotations
