@@ -34,7 +34,7 @@ from support.engine_arrays import EngineArray
 from support.histories import FAR, History, times_of
 
 from chronotile.array import Array
-from chronotile.change.replay import wait_until
+from chronotile.change.transition import wait_until
 from chronotile.check.findings import RefusedError
 from chronotile.format.timestamps import now_ms
 from chronotile.storage.store import open_store

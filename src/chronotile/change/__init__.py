@@ -28,7 +28,7 @@ The modules, in the order to read them:
     repair_group       a group that the engine opens again
 
     past_state         the content of an array that a window sees
-    replay             commits that bring a state about, shown at once
+    transition         commits that bring a state about, shown at once
     restore            an array as it was at an earlier moment
     undelete           the rows of one delete come back
     publish            fragments of staging arrays become visible in one step

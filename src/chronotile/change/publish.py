@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.consolidate import plan_commits
 from chronotile.change.past_state import Past, PastState, refuse_newer, refuse_old, sum_cells
 from chronotile.change.plan import Plan, Stage, Step, put
-from chronotile.change.replay import Effect, Holds, con_step, copy_step
 from chronotile.change.sound_array import damaged, sound_history
+from chronotile.change.transition import Effect, Holds, con_step, copy_step
 from chronotile.change.unneeded_deletes import removes_nothing
 from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name

@@ -14,18 +14,19 @@ be reached by commits alone (`UnreachableError`).
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronotile.change.past_state import Past, PastState, UnreachableError, sum_cells
 from chronotile.change.plan import Plan, Step, put
-from chronotile.change.replay import (
-    Replay,
+from chronotile.change.sound_array import array_version, sealing_key, sound_history, write_version
+from chronotile.change.transition import (
     Showing,
+    Transition,
     look_under_way,
-    plan_replay,
+    plan_transition,
     wipe_tile,
 )
-from chronotile.change.sound_array import array_version, sealing_key, sound_history, write_version
 from chronotile.check.findings import RefusedError, count_text, shown
 from chronotile.check.tags import moment_in, odd_moment
 from chronotile.conditions.tree import fields
@@ -129,80 +130,75 @@ class VisibleChange:
         self.history: History = rules.history
         self.now = past.now()
         self.key = sealing_key(store, self.history)
-        self.latest = latest_moment(rules)
-        self.at = None if at is None else moment_in(store, self.history, at)
-        if self.at is None and self.latest > now_ms() + _SLACK_MS:
-            problem = f"the array has a commit of the future, at {time_text(self.latest)}"
-            raise RefusedError(
-                store.uri, f"{problem}; give a time after it: {option('at', str(self.latest + 1))}"
-            )
-        if self.at is not None and self.at <= self.latest:
-            last = f"the last commit is of {self.latest} ({time_text(self.latest)})"
-            problem = f"the moment {self.at} is too early: {last}; name a later one, or none"
-            raise RefusedError(store.uri, problem)
+        self.latest, self.at = latest_and_asked(store, rules, at)
         self.last = 0
-        self.replay = Replay(first=0, last=0, hidden=(), again=())
+        self.transition = Transition(first=0, last=0, hidden=(), again=())
         self.wanted: PastState = self.now
 
     def bring(
-        self, wanted_at: Callable[[frozenset[str]], PastState], *, more: bool = False
+        self, wanted_with_apart: Callable[[frozenset[str]], PastState], *, more: bool = False
     ) -> None:
         """Plan the commits that bring a state about, all of them after every other commit.
 
         Args:
-            wanted_at: Gives the wanted state, with some merged fragments taken apart.
+            wanted_with_apart: Gives the wanted state, with the merged fragments of these names
+                taken apart.
             more: Whether schema or metadata change too. If fragments are only hidden, the moment is
                 then a little ahead: until it comes, an open now sees nothing of it, and then all at
                 once. Nothing that somebody writes until then goes out of sight. A copy or a delete
                 of that moment would hide it, so that those are never ahead.
         """
         version = write_version(self.history)
+        plan_until = partial(
+            plan_transition, self.past, self.now, wanted_with_apart, version=version
+        )
         # Planned twice: how many moments it takes is known only after the first time.
-        probe, _ = plan_replay(self.past, self.now, wanted_at, MAX_TIMESTAMP, version)
-        length = probe.last - probe.first
+        probe, _ = plan_until(ends=MAX_TIMESTAMP)
+        moments_before_last = probe.last - probe.first
         if self.at is not None:
-            self.last = self.at + length
+            self.last = self.at + moments_before_last
         else:
             ahead = more and not (probe.again or probe.deletes)
             lead = _LEAD_MS[self.store.traits.pace]
-            self.last = max(now_ms() + ahead * lead, self.latest + 1 + length)
-        self.replay, self.wanted = plan_replay(self.past, self.now, wanted_at, self.last, version)
+            self.last = max(now_ms() + ahead * lead, self.latest + 1 + moments_before_last)
+        self.transition, self.wanted = plan_until(ends=self.last)
 
     def plan(
         self, command: str, others: tuple[Step, ...], words: str, more: Iterable[str] = ()
     ) -> Plan:
         """Plan the change."""
-        wipe = wipe_tile(self.past, self.key) if self.replay.deletes else b""
-        showing = Showing(self.store, self.history, self.replay, others, wipe)
+        wipe = wipe_tile(self.past, self.key) if self.transition.deletes else b""
+        showing = Showing(self.store, self.history, self.transition, others, wipe)
         under_way = look_under_way(self.store, self.rules, showing.effect)
         # Who names a moment need not wait for it: of a group, all members must be done before.
         stages = showing.stages(wait=self.at is None)
         done = f"nothing has changed since: {words}" if command == "restore" else words
         notes = (*(self._notes(showing, words) if stages else [done]), *more)
         notes = (*notes, *under_way) if stages else notes
-        hidden = tuple(part.name.text for part in self.replay.hidden)
+        hidden = tuple(part.name.text for part in self.transition.hidden)
         return Plan(
             command=command,
             array=self.store.uri,
             stages=stages,
             notes=notes,
             added=showing.added,
-            hidden=() if self.replay.deletes else hidden,
+            hidden=() if self.transition.deletes else hidden,
         )
 
     def _out_and_back(self) -> tuple[list[PastFragment], list[PastFragment]]:
         """List the fragments that go out of sight, and those that come back."""
-        after = {one.part.name.text for one in self.replay.again} | self.wanted.names
-        gone = [part for part in self.replay.hidden if part.name.text not in after]
+        after = {one.part.name.text for one in self.transition.again} | self.wanted.names
+        gone = [part for part in self.transition.hidden if part.name.text not in after]
         return gone, [part for part in self.wanted.parts if part.name.text not in self.now.names]
 
     def _notes(self, showing: Showing, words: str) -> Iterator[str]:
-        replay = self.replay
-        part = f"; reads that end from {replay.first} to {replay.last - 1} see a part of that"
-        part *= replay.first != replay.last
-        yield f"{words}, from {replay.last} ({time_text(replay.last)}) on{part}"
-        if replay.deletes:
-            when = f"{replay.first} ({time_text(replay.first)})"
+        transition = self.transition
+        first, last = transition.first, transition.last
+        part = f"; reads that end from {first} to {last - 1} see a part of that"
+        part *= first != last
+        yield f"{words}, from {last} ({time_text(last)}) on{part}"
+        if transition.deletes:
+            when = f"{first} ({time_text(first)})"
             yield (
                 f"this takes a delete of everything at {when}: a write that is dated before it, "
                 "and comes later, never shows"
@@ -212,17 +208,17 @@ class VisibleChange:
             yield f"hides {_measured(gone)}"
         if back:
             yield f"shows again {_measured(back)}"
-        for name in replay.undone:
+        for name in transition.lifted:
             if name not in words:
                 yield f"the commit {name} then hides no row"
-        if replay.again:
+        if transition.again:
             size = sum(step.size or 0 for step in showing.copies)
             files = "hard links, which take no space" if self.store.traits.has_links else "copies"
-            again = count_text(len(replay.again), "fragment")
+            again = count_text(len(transition.again), "fragment")
             yield f"commits {again} again under a new name: {size:,} bytes of {files}"
-        if replay.first > now_ms() and (replay.deletes or replay.again):
-            yield f"what others write until {replay.first} may be hidden then"
-        if replay.hidden and not replay.deletes:
+        if first > now_ms() and (transition.deletes or transition.again):
+            yield f"what others write until {first} may be hidden then"
+        if transition.hidden and not transition.deletes:
             yield VACUUM_NOTE
 
 
@@ -332,6 +328,25 @@ def _refuse_merged(history: History, moment: int) -> None:
             history.array,
             f"{problem}; to leave the metadata as it is, add {option('keep_metadata')}",
         )
+
+
+def latest_and_asked(store: Store, rules: Rules, at: Moment | None) -> tuple[int, int | None]:
+    """Read the last moment that is taken, and the one asked for a change, which must be later.
+
+    Raises:
+        RefusedError: It is not; or none is asked for, and the last one is of the future.
+    """
+    latest = latest_moment(rules)
+    asked = None if at is None else moment_in(store, rules.history, at)
+    if asked is None and latest > now_ms() + _SLACK_MS:
+        problem = f"the array has a commit of the future, at {time_text(latest)}"
+        hint = f"give a time after it: {option('at', str(latest + 1))}"
+        raise RefusedError(store.uri, f"{problem}; {hint}")
+    if asked is not None and asked <= latest:
+        last = f"the last commit is of {latest} ({time_text(latest)})"
+        problem = f"the moment {asked} is too early: {last}; name a later one, or none"
+        raise RefusedError(store.uri, problem)
+    return latest, asked
 
 
 def latest_moment(rules: Rules) -> int:

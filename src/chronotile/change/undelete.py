@@ -2,10 +2,10 @@
 
 In: an array, the name of a delete or update. Out: the plan of the array without its effect.
 
-From a moment on: everything is replayed without it, after every other commit (see `replay`), and
-history stays as it is. Or for ever: its file goes into the quarantine, and every window changes. A
-fragment that has applied it notes it by name (F14): one that matches no row takes its place then,
-and the rows of that fragment stay away.
+From a moment on: everything is replayed without it, after every other commit (see `transition`),
+and history stays as it is. Or for ever: its file goes into the quarantine, and every window
+changes. A fragment that has applied it notes it by name (F14): one that matches no row takes its
+place then, and the rows of that fragment stay away.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.change.executor import Execution
 from chronotile.change.operations import list_operations
 from chronotile.change.publish import Load, Wish
-from chronotile.change.replay import wait_until
+from chronotile.change.transition import wait_until
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.dataset.open_dataset import dataset_at, refuse_pattern
 from chronotile.dataset.over_members import OUTSIDE, ArrayOrGroup, planned_as, refusal

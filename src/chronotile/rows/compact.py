@@ -13,9 +13,9 @@ For each batch, when the plan is carried out:
      times, so that every window reads as before;
   3. the switch: a `.vac` of its name hides the sources. Where duplicates are allowed, step 2 would
      show rows twice: there the `.vac` comes before the `.wrt` and hides the merged fragment itself,
-     and the switch exchanges its content (a veil, see `change.replay`). A vacuum of the engine that
-     looks between these two, and removes the `.vac` after all is done, shows rows twice; with the
-     two the other way round, it would show none;
+     and the switch exchanges its content (a veil, see `change.transition`). A vacuum of the engine
+     that looks between these two, and removes the `.vac` after all is done, shows rows twice; with
+     the two the other way round, it would show none;
   4. look once more: if somebody else merged the same fragments, or a vacuum took the new one, the
      batch is taken back. If sources are gone by then, the merged fragment stays: it has their
      cells.
@@ -53,8 +53,8 @@ from chronotile.change.operations import (
     read_operation,
 )
 from chronotile.change.plan import Plan, Report, Seen, Source, Stage, Step, put
-from chronotile.change.replay import Effect, copy_step
 from chronotile.change.sound_array import sound_history, write_version
+from chronotile.change.transition import Effect, copy_step
 from chronotile.check.conditions import text_or_name
 from chronotile.check.engine_open_cost import FooterCounts, consolidated_fragments, open_cost
 from chronotile.check.findings import RefusedError, count_text

@@ -8,7 +8,7 @@ deleted. Later writes stay.
 
 A restore through the engine reads the rows as they were, batch by batch, and writes them aside;
 their files become fragments of the array, which one exchange of a `.vac` shows in place of the
-others (see `change.replay`). Every window that ends before stays as it is.
+others (see `change.transition`). Every window that ends before stays as it is.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ import pyarrow as pa
 from chronotile.change import operations
 from chronotile.change.past_state import Past, UnreachableError, refuse_newer
 from chronotile.change.plan import Plan, Seen, Source, Stage, Step, at_hand, put
-from chronotile.change.replay import Effect, Replay, Showing, look_under_way
 from chronotile.change.restore import (
     VACUUM_NOTE,
-    VisibleChange,
+    latest_and_asked,
     latest_moment,
     metadata_back,
     plan_restore,
     refuse_future,
     schema_back,
 )
-from chronotile.change.sound_array import sound_history
+from chronotile.change.sound_array import sealing_key, sound_history
+from chronotile.change.transition import Effect, Showing, Transition, look_under_way
 from chronotile.change.undelete import plan_done, plan_undelete, standing_delete
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import moment_in, odd_moment
@@ -90,7 +90,7 @@ def plan_restore_any_way(
         return plan_restore_rows(store, key, to=to, at=at, keep_metadata=keep_metadata)
     try:
         plan = plan_restore(store, key, to=to, at=at, keep_metadata=keep_metadata)
-        return _with_rows_back(store, key, plan, to) if plan.steps else plan
+        return _with_rows_of_restore(store, key, plan, to) if plan.steps else plan
     except UnreachableError as error:
         if commits_only:
             raise
@@ -102,8 +102,11 @@ def plan_restore_any_way(
     return replace(plan, notes=(f"{_WAY} {count_text(count, 'row')} again", *plan.notes))
 
 
-def _with_rows_back(store: Store, key: bytes | None, plan: Plan, to: Moment) -> Plan:
-    """Say how many rows go and come back, if the engine is there and the array not very large."""
+def _with_rows_of_restore(store: Store, key: bytes | None, plan: Plan, to: Moment) -> Plan:
+    """Add to a plan how many rows go and come back.
+
+    Only if the engine is there to count, and the array not very large.
+    """
     try:
         log = open_with_enumerations(store, key)
         if not _is_countable(log):
@@ -153,11 +156,15 @@ def plan_undelete_any_way(
             plan = _plan_rows(store, key, name, at)
         except NoEngineError:
             raise error from None
-    return _counted(store, key, name, plan, ever=ever) if plan.steps else plan
+    return _with_rows_of_undelete(store, key, name, plan, ever=ever) if plan.steps else plan
 
 
-def _counted(store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bool) -> Plan:
-    """Say how many rows come back, and how many do not; an array of very many cells is not read.
+def _with_rows_of_undelete(
+    store: Store, key: bytes | None, name: str, plan: Plan, *, ever: bool
+) -> Plan:
+    """Add to a plan how many rows come back, and how many do not.
+
+    An array of very many cells is not read.
 
     The engine must be there to count. What a fragment has applied does not come back for ever.
 
@@ -376,39 +383,43 @@ def plan_restore_rows(
     Raises:
         RefusedError: The array is dense, or damaged.
     """
+    # Two readings: `log` is for the rows of then, `history` and `rules` for the change of now.
     log = open_with_enumerations(store, key)
     history, rules = sound_history(store, key)
     if history.dense:
         raise RefusedError(store.uri, "expected a sparse array, found a dense one")
     past, end = Past(store, rules), log.moment(to)
-    change = VisibleChange(store, rules, past, at)
-    refuse_future(store.uri, end, change.latest)
+    now, sealed_by = past.now(), sealing_key(store, history)
+    latest, asked = latest_and_asked(store, rules, at)
+    refuse_future(store.uri, end, latest)
     past.refuse_lost(end)
-    first = max(now_ms(), change.latest + 1) if change.at is None else change.at
-    refuse_newer(store.uri, change.now.parts)
-    look_under_way(store, rules, Effect(tuple(part.name for part in change.now.parts)))
+    first = max(now_ms(), latest + 1) if asked is None else asked
+    refuse_newer(store.uri, now.parts)
+    look_under_way(store, rules, Effect(tuple(part.name for part in now.parts)))
+    # Without the deletes and updates, which `snapshot` would list: the engine reads these rows, and
+    # applies them itself.
     then = Snapshot(log=log, end=end, schema_file=schema_in_force(log, end))
     counts = tuple(map(len, _cells(then)))
     last = first + max(len(counts) - 1, 0)
     back = [*schema_back(store, rules, end)]
     if not keep_metadata:
-        back += metadata_back(store, history, end, change.key)
+        back += metadata_back(store, history, end, sealed_by)
     others = tuple(one.step(history, last) for one in back)
     version = then.schema.version
     planned = tuple(
         _planned(new_name(moment, moment, version), count)
         for moment, count in enumerate(counts, first)
     )
-    replay = Replay(first=first, last=last, hidden=change.now.parts, again=())
-    showing = Showing(store, history, replay, others, written=planned)
-    stages = showing.stages(wait=change.at is None)
+    transition = Transition(first=first, last=last, hidden=now.parts, again=())
+    showing = Showing(store, history, transition, others, written=planned)
+    stages = showing.stages(wait=asked is None)
     # These steps are for the dry run and the record: the look gives others, of what it wrote.
     stage = Stage(
         name="rows",
-        looks=(RewrittenRows(then, counts, showing, wait=change.at is None),),
+        looks=(RewrittenRows(then, counts, showing, wait=asked is None),),
         steps=tuple(step for one in stages for step in one.steps),
     )
-    hidden = tuple(part.name.text for part in change.now.parts)
+    hidden = tuple(part.name.text for part in now.parts)
     return Plan(
         command="restore",
         array=store.uri,

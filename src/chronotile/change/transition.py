@@ -1,12 +1,12 @@
-"""Replay: commits that bring a state about from a moment on, and the stages that show them at once.
+"""Transition: commits that bring a state about from a moment on, and show it in one step.
 
-In: the visible state, and the wanted one. Out: `Replay`: fragments to hide, fragments and deletes
-to commit again under new names, and the moments that they get; `Showing`: its steps as stages.
-Removes nothing.
+In: the visible state, and the wanted one. Out: `Transition`: fragments to hide, fragments and
+deletes to commit again under new names, and the moments that they get; `Showing`: its steps as
+stages. Removes nothing.
 
     PastState, now and wanted   what an open sees, and shall see
-      -> _Transition            which of the ways below it takes, and what cannot go it
-      -> Replay                 which fragments and deletes, by which new names: of every way
+      -> _Way                   which of the ways below it takes, and what cannot go it
+      -> Transition             which fragments and deletes, by which new names: of every way
       -> Showing                the files of that, each kind by itself
       -> Stage, Stage, …        the files in the order below, with looks: for the executor
 
@@ -128,7 +128,7 @@ class DeleteAgain(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Transition:
     """The commits that bring a state about."""
 
     first: int
@@ -140,21 +140,21 @@ class Replay:
     again: tuple[Again, ...]
     deletes: tuple[DeleteAgain, ...] = ()
     """Empty unless everything is replayed; else the first one deletes all that was before."""
-    undone: tuple[str, ...] = ()
-    """Deletes and updates that no longer count."""
+    lifted: tuple[str, ...] = ()
+    """Deletes and updates of now that the wanted state does not have."""
 
 
-def plan_replay(
+def plan_transition(
     past: Past,
     now: PastState,
-    wanted_at: Callable[[frozenset[str]], PastState],
+    wanted_with_apart: Callable[[frozenset[str]], PastState],
     ends: int,
     version: int,
-) -> tuple[Replay, PastState]:
+) -> tuple[Transition, PastState]:
     """Plan the commits that bring a state about, and give the state.
 
-    `wanted_at` gives the wanted state, with some merged fragments taken apart. `ends` is the last
-    moment that the commits may take; the others are just before it.
+    `wanted_with_apart` gives the wanted state, with the merged fragments of these names taken
+    apart. `ends` is the last moment that the commits may take; the others are just before it.
 
     Raises:
         UnreachableError: No commit file can bring the state about.
@@ -162,39 +162,40 @@ def plan_replay(
     """
     apart: frozenset[str] = frozenset()
     while True:
-        wanted = wanted_at(apart)
-        transition = _Transition(now, wanted, dense=past.history.dense)
+        wanted = wanted_with_apart(apart)
+        way = _Way(now, wanted, dense=past.history.dense)
         allows_duplicates = any(
             item.schema is not None and item.schema.allows_duplicates
             for item in past.history.schemas
         )
-        stuck = transition.stuck(allows_duplicates=allows_duplicates)
+        stuck = way.stuck(allows_duplicates=allows_duplicates)
         if not stuck:
-            return transition.replay(past, ends, version), wanted
+            return way.transition(past, ends, version), wanted
         apart |= stuck
 
 
-class _Transition:
+class _Way:
     """The way from the present state to the wanted one."""
 
     def __init__(self, now: PastState, wanted: PastState, *, dense: bool) -> None:
         self.now, self.wanted, self.dense = now, wanted, dense
         before = {item.name.text: item for item in (*now.deletes, *now.updates)}
         after = {item.name.text for item in (*wanted.deletes, *wanted.updates)}
-        self.undone = tuple(text for text in before if text not in after)
+        self.lifted = tuple(text for text in before if text not in after)
         plain = [part for part in wanted.parts if not part.cells_timed]
-        moved = [p for p in plain if self.undone or p.name.text not in now.names]
-        self.cut = min((part.name.t1 for part in moved), default=None)
+        moved = [p for p in plain if self.lifted or p.name.text not in now.names]
+        # With a fragment that comes again, all that is later comes again, so that the order stays.
+        self.moved_from = min((part.name.t1 for part in moved), default=None)
         conditions = (*wanted.deletes, *wanted.updates)
-        again = self.cut is not None and any(item.name.t1 >= self.cut for item in conditions)
+        again = any(self._is_moved_at(item.name.t1) for item in conditions)
         self.is_replay = bool(wanted.parts) and again
 
     def stuck(self, *, allows_duplicates: bool) -> frozenset[str]:
         """Find fragments whose cells would have to move in time, and cannot."""
         timed = [part.name for part in self.wanted.parts if part.cells_timed]
-        if self.is_replay or self.undone:
+        if self.is_replay or self.lifted:
             return frozenset(name.text for name in timed)
-        found = {n.text for n in timed if self.cut is not None and n.t2 >= self.cut}
+        found = {n.text for n in timed if self._is_moved_at(n.t2)}
         found |= {part.name.text for part in self.wanted.parts if self._is_past_a_delete(part)}
         if allows_duplicates:
             # A second copy of a cell of the same time is a second row in a later consolidation.
@@ -211,7 +212,7 @@ class _Transition:
             for item in conditions
         )
 
-    def replay(self, past: Past, ends: int, version: int) -> Replay:
+    def transition(self, past: Past, ends: int, version: int) -> Transition:
         """Give the commits; the last one gets the moment `ends`."""
         if self.is_replay:
             return self._everything(past, ends, version)
@@ -224,15 +225,18 @@ class _Transition:
             Again(part, self._named(part, first + at, ends)) for at, part in enumerate(moved)
         )
         refuse_old(past.history.array, (one.part for one in again))
-        undone = self.undone if hidden else ()
-        return Replay(first=first, last=ends, hidden=hidden, again=again, undone=undone)
+        lifted = self.lifted if hidden else ()
+        return Transition(first=first, last=ends, hidden=hidden, again=again, lifted=lifted)
 
     def _is_moved(self, part: PastFragment) -> bool:
         if part.name.text not in self.now.names:
             return True
-        return self.cut is not None and not part.cells_timed and part.name.t1 >= self.cut
+        return not part.cells_timed and self._is_moved_at(part.name.t1)
 
-    def _everything(self, past: Past, ends: int, version: int) -> Replay:
+    def _is_moved_at(self, time: int) -> bool:
+        return self.moved_from is not None and time >= self.moved_from
+
+    def _everything(self, past: Past, ends: int, version: int) -> Transition:
         if self.wanted.updates:
             found = self.wanted.updates[0].name.text
             problem = f"expected no update in force, found {found}, which cannot be replayed"
@@ -257,13 +261,13 @@ class _Transition:
                 uri = f"{COMMITS}/{new_name(at, at, version_of(item.name))}.del"
                 records.append(DeleteAgain(uri, item.tile, f"{item.name.text} again"))
         refuse_old(past.history.array, (one.part for one in again))
-        return Replay(
+        return Transition(
             first=first,
             last=ends,
             hidden=self.now.parts,
             again=tuple(again),
             deletes=tuple(records),
-            undone=self.undone,
+            lifted=self.lifted,
         )
 
     def _named(self, part: PastFragment, at: int, ends: int) -> str:
@@ -286,11 +290,11 @@ def wipe_tile(past: Past, key: bytes | None) -> bytes:
     return tiles.encode(codec.encode(condition), version=latest.schema.version, key=key)
 
 
-def vac_name(replay: Replay, version: int, *, dense: bool) -> str:
-    """Name the `.vac` that hides fragments from the replay's moments on."""
+def vac_name(transition: Transition, version: int, *, dense: bool) -> str:
+    """Name the `.vac` that hides fragments from the transition's moments on."""
     # Where an overlap is enough, it is in every window that sees one of the new fragments.
     by_cell = not dense and version >= TIMESTAMPED_CELLS
-    return new_name(replay.first if by_cell else replay.last, replay.last, version)
+    return new_name(transition.first if by_cell else transition.last, transition.last, version)
 
 
 _LONGEST_WAIT_MS = 10_000
@@ -339,7 +343,7 @@ class Effect(NamedTuple):
 
 
 class Showing:
-    """The steps of a replay, which make new fragments visible, and hide others, all at once.
+    """The steps of a transition, which make new fragments visible, and hide others, all at once.
 
     Attributes:
         copies: Step 1: the new fragments.
@@ -351,7 +355,7 @@ class Showing:
         self,
         store: Store,
         history: History,
-        replay: Replay,
+        transition: Transition,
         others: tuple[Step, ...],
         wipe: bytes = b"",
         written: tuple[Step, ...] = (),
@@ -361,27 +365,29 @@ class Showing:
         `others` are files of the schema and of metadata, `wipe` the tile of the delete that matches
         every row, `written` copies of new fragments, which were written aside.
         """
-        self._history, self._others, self._last = history, others, replay.last
+        self._history, self._others, self._last = history, others, transition.last
         version = write_version(history)
-        refuse_newer(store.uri, (*replay.hidden, *(one.part for one in replay.again)))
-        copies = tuple(copy_step(store, store, one.part.folder, one.name) for one in replay.again)
+        refuse_newer(store.uri, (*transition.hidden, *(one.part for one in transition.again)))
+        copies = tuple(
+            copy_step(store, store, one.part.folder, one.name) for one in transition.again
+        )
         self.copies = (*copies, *written)
         names = [step.path.rpartition("/")[2] for step in self.copies]
         writes = [write_uri(name) for name in names]
-        deletes = {record.uri: record.tile or wipe for record in replay.deletes}
+        deletes = {record.uri: record.tile or wipe for record in transition.deletes}
         self.added = (*writes, *deletes)
         # Of the order in the module's text, `_commits` is step 0, `_veil` 2, `_switch` 3, `_others`
         # 4, and `_files` 5.
         self._commits = plan_commits(history) if self.added else CommitsPlan()
         con = con_step(history, self._commits, writes, deletes) if self.added else None
         self._files = tuple(
-            put(record.uri, record.tile or wipe, record.words) for record in replay.deletes
+            put(record.uri, record.tile or wipe, record.words) for record in transition.deletes
         )
-        hidden = [f"/{part.folder}" for part in replay.hidden]
-        vac = f"{COMMITS}/{vac_name(replay, version, dense=history.dense)}.vac"
-        reason = f"hides {count_text(len(hidden), 'fragment')} from {replay.first} on"
+        hidden = [f"/{part.folder}" for part in transition.hidden]
+        vac = f"{COMMITS}/{vac_name(transition, version, dense=history.dense)}.vac"
+        reason = f"hides {count_text(len(hidden), 'fragment')} from {transition.first} on"
         self._veil: tuple[Step, ...] = ()
-        if replay.deletes or not hidden:
+        if transition.deletes or not hidden:
             switch = con
         elif con is None:
             switch = put(vac, encode_lines(hidden), reason)
@@ -391,8 +397,8 @@ class Showing:
             data = encode_exchanged(hidden, new)
             switch = Step(op="replace", path=vac, size=len(data), reason=reason, data=data, old=new)
         self._switch = switch
-        effect = Effect(tuple(part.name for part in replay.hidden))
-        self.effect = Effect(wiped=replay.first) if replay.deletes else effect
+        effect = Effect(tuple(part.name for part in transition.hidden))
+        self.effect = Effect(wiped=transition.first) if transition.deletes else effect
 
     def stages(self, *, wait: bool, copies: tuple[Step, ...] | None = None) -> tuple[Stage, ...]:
         """Give the steps, in the order of the module's text.
