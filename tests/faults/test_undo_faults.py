@@ -13,7 +13,9 @@ from support.crashing import Crasher, crasher
 from support.engine_arrays import EngineArray
 
 from chronotile.array import Array
+from chronotile.change import settle
 from chronotile.change.operations import list_operations, unfinished_copies
+from chronotile.change.undo import read_record
 from chronotile.check.findings import RefusedError
 from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import now_ms
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.engine_arrays import Answer, Window
+
+    from chronotile.change.operations import Operation
+    from chronotile.change.undo import ChangeRecord
+    from chronotile.storage.store import Store
 
 WINDOWS: tuple[Window, ...] = ((0, 10), (0, 20), (15, 30), (0, 1 << 60))
 REAL = 1_700_000_000_000
@@ -102,6 +108,29 @@ def test_a_killed_undo_that_is_run_again_takes_nothing_older_back(
         assert states(array)[second.operation or ""] == "undone", f"killed at {at}"
         assert seen(array) == older, f"killed at {at}"
     raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("reading", [1, 2])
+def test_two_may_settle_a_killed_change(
+    killed: Crasher, made: EngineArray, monkeypatch: pytest.MonkeyPatch, reading: int
+) -> None:
+    """The other one is done between two reads of the record; both go on with their own change."""
+    before, store = seen(made), open_store(made.uri)
+    assert killed.run('restore {"to": 10}', made.uri, die_at=3)[0]
+    assert "begun" in states(made).values()
+    readings = 0
+
+    def read(store: Store, operation: Operation) -> ChangeRecord:
+        nonlocal readings
+        readings += 1
+        if readings == reading:
+            assert settle.settle(store, None, exclusive=True)
+        return read_record(store, operation)
+
+    monkeypatch.setattr(settle, "read_record", read)
+    assert settle.settle(store, None, exclusive=True) == ()
+    assert set(states(made).values()) == {"failed"}
+    assert seen(made) == before
 
 
 def test_a_killed_change_that_is_undone_takes_nothing_older_back(

@@ -16,6 +16,7 @@ A change that others have built on since stays as it is.
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ from chronotile.change.executor import execute, mark_undone
 from chronotile.change.plan import FOLDERS
 from chronotile.change.undo import is_whole_folder, plan_inverse, read_record, standing_record
 from chronotile.check.findings import RefusedError
+from chronotile.errors import ChronotileError
 from chronotile.format.timestamps import time_text
 from chronotile.storage.store import MissingObjectError
 from chronotile.storage.transfer import sweep_scratch
@@ -91,11 +93,22 @@ def settle(
     for operation, document in broken_off(store, exclusive=exclusive and not dry_run):
         if "members" in document:
             continue  # `dataset` settles what was done to a whole group
-        settled = _settlement(store, key, operation)
-        if not dry_run:
-            carry_out_settlement(store, settled)
-        found.append(settled)
+        with unless_settled(store, operation):
+            settled = _settlement(store, key, operation)
+            if not dry_run:
+                carry_out_settlement(store, settled)
+            found.append(settled)
     return tuple(found)
+
+
+@contextmanager
+def unless_settled(store: Store, operation: Operation) -> Iterator[None]:
+    """Pass over an error in the settlement of a change that somebody else has settled meanwhile."""
+    try:
+        yield
+    except ChronotileError:
+        if operation in operations.list_operations(store):
+            raise
 
 
 def broken_off(

@@ -21,6 +21,7 @@ from chronotile.change.settle import (
     is_complete,
     quarantine_numbers,
     settle,
+    unless_settled,
 )
 from chronotile.change.undo import (
     ChangeRecord,
@@ -159,7 +160,8 @@ def settle_members(
         found += settle(target.store, dataset.key, exclusive=exclusive, dry_run=dry_run)
     for operation, document in broken_off(dataset.store):
         if "members" in document:
-            found.append(_settle_group(dataset, operation, dry_run=dry_run))
+            with unless_settled(dataset.store, operation):
+                found.append(_settle_group(dataset, operation, dry_run=dry_run))
     return tuple(found)
 
 
