@@ -713,6 +713,13 @@ def end(
     return ended
 
 
+def foreseen(store: Store, planned: Told, id_: str, state: State) -> dict[str, bytes]:
+    """Give the record that a planned change will have, to plan what comes after it."""
+    done = _new(store, planned)._replace(id=id_).turned(state)
+    document = _document(done, planned, Who(author=""), schema_names(store))
+    return {done.path: json_text(document).encode()}
+
+
 def _document(
     operation: Operation, report: Told, who: Who, schemas: Sequence[str]
 ) -> dict[str, Any]:

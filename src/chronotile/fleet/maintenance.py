@@ -6,9 +6,10 @@ driver chooses them. Each array keeps a record of what was done to it (`change.o
 the next run shows in the table `operations`.
 
 A limit on what may be removed is kept by planning first: the driver takes arrays in order as long
-as they fit. A dry run plans `vacuum` for the array with the files that `consolidate` would put. The
-pace is kept by few tasks, each of which waits between two arrays. The stop switch, a file or
-object, is looked at before each array: what is under way ends in order.
+as they fit. A dry run plans `vacuum` for the array with the files that `consolidate` would put, and
+with the record that it would leave. The pace is kept by few tasks, each of which waits between two
+arrays. The stop switch, a file or object, is looked at before each array: what is under way ends in
+order.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from chronotile.array import Array
+from chronotile.change.operations import foreseen
 from chronotile.change.plan import FOLDERS
 from chronotile.errors import ChronotileError
 from chronotile.fleet.shares import packed
@@ -84,7 +86,8 @@ def maintain(array: str, options: Options, rule: PolicyRule, *, dry_run: bool) -
         done.append(_maintained(array, report))
         new = {step.path: step.data for step in report.steps if step.op == "put"}
         if dry_run and new and command != "compact":
-            store = overlaid(store, new)
+            record = foreseen(store, report, _PLANNED, report.state)
+            store = overlaid(store, new | record)
     return done
 
 
@@ -122,8 +125,12 @@ def _maintained(array: str, report: Report) -> Maintained:
         removed=len(removed),
         bytes_put=sum(put),
         bytes_removed=sum(removed),
-        why="; ".join(report.notes),
+        why="; ".join(report.notes).replace(_PLANNED, "the consolidate before it"),
     )
+
+
+_PLANNED = "0" * 8
+"""The id of a consolidate that a dry run has planned."""
 
 
 def _passed_over(array: str, outcome: str, why: str) -> Maintained:
