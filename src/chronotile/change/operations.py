@@ -465,11 +465,6 @@ def schema_names(store: Store) -> tuple[str, ...]:
     return (OLD_SCHEMA,) if OLD_SCHEMA in store.list_names().files else ()
 
 
-def first_file(store: Store) -> str | None:
-    """Name the first schema of an array, or the first list of members of a group."""
-    return next(iter(schema_names(store)), None)
-
-
 class Told(Protocol):
     """The content of a record: the report of an array or of a group."""
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chronotile.change.operations import first_file
+from chronotile.change.operations import is_of_this, schema_names
 from chronotile.change.plan import Plan, Seen, Stage, Step, put
 from chronotile.change.repair import lost_metadata
 from chronotile.check.check_array import group_metadata
@@ -188,10 +188,11 @@ def _name_copies(store: Store, history: GroupHistory, plan: _Mend) -> Iterator[S
             twin = twin_of(place, store, beside)
             if twin is None:
                 return None
-            first = None
+            names: tuple[str, ...] = ()
             with suppress(ArrayNotFoundError):
-                first = first_file(store.at(place))
-            if first is None or first == first_file(store.child(twin)):
+                names = schema_names(store.at(place))
+            known, copy = {"schema": next(iter(names), None), "schemas": names}, store.child(twin)
+            if is_of_this(known, copy, schema_names(copy)):
                 return twin
             plan.notes.append(f"{uri} stays: {twin} in the folder is another {beside[twin]}")
         return None

@@ -36,8 +36,6 @@ class ReplicaRecord(NamedTuple):
 
     source: str
     """The URI of the source."""
-    first: str | None
-    """The first schema, or list of members, of the source: the same wherever the source moves."""
     at_ms: int = 0
     """When the last round ended."""
     digest: str = ""
@@ -57,7 +55,6 @@ class ReplicaRecord(NamedTuple):
         """Write the record."""
         document = {
             "source": self.source,
-            "first": self.first,
             "time": iso_time(self.at_ms),
             "digest": self.digest,
             "names": self.names,
@@ -92,7 +89,6 @@ def read_record(store: Store) -> ReplicaRecord | None:
     try:
         return ReplicaRecord(
             str(document["source"]),
-            document["first"],
             to_ms(document["time"]),
             str(document["digest"]),
             int(document["names"]),

@@ -235,9 +235,8 @@ class _Round:
         names = (self.there.log_files.keys() | set(puts)) - removed
         stand_ins = [s.path for s in steps if s.op == "replace" and s.path.endswith(TILES)]
         there, uri = self.there.log_files, self.here.store.uri
-        first = operations.first_file(self.here.store) if self.here.files else None
-        old = self.record or ReplicaRecord(uri, first, 0, digest_of(there), len(there))
-        old = old._replace(source=uri, first=first)
+        old = self.record or ReplicaRecord(uri, 0, digest_of(there), len(there))
+        old = old._replace(source=uri)
         begun = old._replace(
             begun=tuple(dict.fromkeys((*old.begun, *puts))),
             process=operations.this_process(),
