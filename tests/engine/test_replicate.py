@@ -16,11 +16,11 @@ from support.engine_arrays import EngineArray, s3_settings
 from support.groups import codes_of, found_in, member, put_array, put_list
 
 import chronotile as ct
-from chronotile.change import operations
 from chronotile.change.replica_record import PATH, read_record, write_record
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
 from chronotile.format.names import MAX_TIMESTAMP
+from chronotile.storage.processes import this_process
 from chronotile.storage.store import open_store
 
 if TYPE_CHECKING:
@@ -406,7 +406,7 @@ def test_one_replicator_at_a_time(tmp_path: Path) -> None:
     record = read_record(store)
     assert record is not None
     with subprocess.Popen(["sleep", "60"]) as other:
-        process = operations.this_process(other.pid)
+        process = this_process(other.pid)
         write_record(store, record.raw, record._replace(process=process))
         with pytest.raises(ct.ChronotileError, match="only one who replicates"):
             ct.replicate(source.uri, target.uri)

@@ -21,7 +21,6 @@ import re
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from chronotile.check.findings import RefusedError
@@ -31,6 +30,7 @@ from chronotile.format.kinds import FRAGMENTS, GROUP, OLD_SCHEMA, OWN, SCHEMA
 from chronotile.format.names import parse_name
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
 from chronotile.storage.place import StrangerError, is_path
+from chronotile.storage.processes import runs_here, this_process
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 
 if TYPE_CHECKING:
@@ -478,39 +478,6 @@ class Told(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Give the JSON report."""
-
-
-def this_process(pid: int | None = None) -> dict[str, Any]:
-    """Give the machine, the number and the start of this process, or another, for a record.
-
-    Containers may share the name of a host, and each has a process 1: so the machine is a space of
-    numbers, too.
-    """
-    import hashlib
-
-    pid = os.getpid() if pid is None else pid
-    machine, started = [socket.gethostname()], None
-    with suppress(OSError, IndexError):  # only Linux tells
-        machine.append(Path("/proc/sys/kernel/random/boot_id").read_text())
-        machine.append(str(Path("/proc/self/ns/pid").readlink()))
-        started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    host = hashlib.sha256("".join(machine).encode()).hexdigest()[:12]
-    return {"host": host, "pid": pid, "started": started}
-
-
-def runs_here(process: object) -> bool:
-    """Tell whether a process of a record is one of this machine, and runs."""
-    if not isinstance(process, Mapping) or process.get("host") != this_process()["host"]:
-        return False
-    try:
-        pid = int(process["pid"])
-        os.kill(pid, 0)
-    except (ProcessLookupError, KeyError, ValueError, TypeError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    # The system may have given the number to another process since.
-    return process.get("started") in (None, this_process(pid)["started"])
 
 
 _GIVEN_UP: set[str] = set()

@@ -14,11 +14,11 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chronotile.change.operations import this_process
 from chronotile.errors import ArrayNotFoundError, BadFileError, ChangedError, ChronotileError
 from chronotile.format.documents import json_text, read_json
 from chronotile.format.kinds import OWN
 from chronotile.format.timestamps import iso_time, now_ms, to_ms
+from chronotile.storage.processes import this_process
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, put_compared
 
 if TYPE_CHECKING:

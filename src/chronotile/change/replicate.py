@@ -84,6 +84,7 @@ from chronotile.format.timestamps import now_ms
 from chronotile.history.read_history import read_history
 from chronotile.safe_text import shell_word
 from chronotile.storage.place import find_place
+from chronotile.storage.processes import runs_here, this_process
 from chronotile.visibility.rules import has_cell_times_by_name
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def plan_replicate(
     """
     record = read_record(there)
     other = None if record is None else record.process
-    if other != operations.this_process() and operations.runs_here(other) and not check:
+    if other != this_process() and runs_here(other) and not check:
         raise ChangedError(there.uri, OTHER_REPLICATOR)
     # The source comes last: what the copy has and the source has not is gone, and not yet to come.
     target = read_target(there, is_group=is_group)
@@ -239,7 +240,7 @@ class _Round:
         old = old._replace(source=uri)
         begun = old._replace(
             begun=tuple(dict.fromkeys((*old.begun, *puts))),
-            process=operations.this_process(),
+            process=this_process(),
             stand_ins=tuple(
                 path
                 for path in dict.fromkeys((*old.stand_ins, *stand_ins))

@@ -15,6 +15,7 @@ In reading order:
     disk_files     folders and new, whole files of a disk, by descriptor
     bucket         the backend of S3, GCS, Azure, and of the memory of a process
     overlay        a store with other files, a known listing, or a memory
+    processes      the processes of this machine, told from those of others
     transfer       files that get a second name in another place, or in a scratch folder
     side_by_side   the ends of files of one name in many folders
     engine_access  how the engine reaches a place

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 from chronotile.errors import ChronotileError, StorageError
 from chronotile.storage.place import ObjectExistsError, check_path
 from chronotile.storage.prefetch import ahead
+from chronotile.storage.processes import runs_here, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -157,17 +160,23 @@ class Transfer:
             raise ObjectExistsError(where, "expected no object, found another one")
 
 
-_PREFIX = "chronotile-"
+_SCRATCH = re.compile(r"chronotile-(?P<host>[0-9a-f]{12})-(?P<pid>\d+)-\w{8}")
+_FOREIGN_S = 24 * 3600
+"""A temporary folder of another machine that last changed this long ago counts as left over."""
 
 
 def sweep_scratch(inside: str | None = None) -> None:
-    """Remove the temporary folders of processes of this machine that were killed."""
-    for folder in Path(inside or tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
-        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        with suppress(ValueError, PermissionError):
-            try:
-                os.kill(int(process), 0)
-            except ProcessLookupError:
+    """Remove the temporary folders of processes that were killed.
+
+    Nobody knows what runs on another machine that shares the disk: its folders go after a day.
+    """
+    own = this_process()["host"]
+    for folder in Path(inside or tempfile.gettempdir()).glob("chronotile-*"):
+        process = _SCRATCH.fullmatch(folder.name)
+        with suppress(FileNotFoundError):  # somebody else has removed it
+            if process is None or runs_here(process.groupdict()):
+                continue
+            if process["host"] == own or time.time() - folder.stat().st_mtime > _FOREIGN_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -182,7 +191,9 @@ class ScratchFolder:
 
     def __init__(self, inside: str | None = None) -> None:
         """Make it inside of a folder of this machine; by default where temporary files go."""
-        self.root = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=inside)
+        process = this_process()
+        prefix = f"chronotile-{process['host']}-{process['pid']}-"
+        self.root = tempfile.mkdtemp(prefix=prefix, dir=inside)
 
     @classmethod
     def at(cls, root: Path) -> Self:

@@ -6,8 +6,6 @@ import getpass
 import json
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +25,8 @@ from chronotile.change.operations import (
     list_operations,
     operation_of,
     read_operation,
-    runs_here,
     stamp,
     tell_operations,
-    this_process,
 )
 from chronotile.check.findings import RefusedError
 from chronotile.cli import main
@@ -189,21 +185,6 @@ def test_a_clock_that_goes_back_keeps_the_order(made: EngineArray) -> None:
     (path,) = (path for path in records(made) if str(second) in path.name)
     assert document(path)["time"] == tell_operations(place.store)[0]["time"]
     assert place.undo().undoes == second
-
-
-def test_a_process_of_another_container_is_not_taken_for_this_one() -> None:
-    """A process may have the same number, on a host of the same name, or later on this one."""
-    own = this_process()
-    assert runs_here(own)
-    assert runs_here({"host": own["host"], "pid": own["pid"]}), "of an earlier version"
-    assert not runs_here(own | {"started": "1"})
-    script = "import json; from chronotile.change.operations import this_process as one; "
-    script += "print(json.dumps(one(1)))"
-    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip("no other space of process numbers here")
-    assert json.loads(done.stdout)["host"] != own["host"]
 
 
 def test_without_a_record_there_is_no_way_back(made: EngineArray) -> None:

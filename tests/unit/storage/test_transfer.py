@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chronotile.errors import StorageError
+from chronotile.storage.processes import this_process
 from chronotile.storage.store import MissingObjectError, ObjectExistsError, Store, open_store
-from chronotile.storage.transfer import ScratchFolder, Transfer
+from chronotile.storage.transfer import ScratchFolder, Transfer, sweep_scratch
 
 if TYPE_CHECKING:
     from support.servers import S3Server
@@ -160,3 +161,19 @@ def test_a_scratch_folder_stands_for_a_part(kind: str, request: pytest.FixtureRe
         assert (root / "g" / "f" / "unread").exists() == (kind == "disk"), "a link costs nothing"
     assert not root.exists()
     assert store.read("f/own") == b"own"
+
+
+def test_only_the_same_machine_sweeps_scratch_by_processes(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "0"]) as ended:
+        pass
+    one = this_process(ended.pid)
+    other, old = (f"chronotile-{'f' * 12}-{ended.pid}-abcdefg{n}" for n in "01")
+    own, strange = f"chronotile-{one['host']}-{ended.pid}-abcdefgh", "chronotile-2024-backup"
+    for name in (other, old, own, strange):
+        (tmp_path / name / "merge").mkdir(parents=True)
+    for name in (old, strange):
+        os.utime(tmp_path / name, (1, 1))
+    with ScratchFolder(str(tmp_path)) as running:
+        sweep_scratch(str(tmp_path))
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {other, strange, Path(running.root).name}
