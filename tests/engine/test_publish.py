@@ -88,7 +88,7 @@ def test_a_schema_with_a_smaller_domain_is_another(tmp_path: pathlib.Path) -> No
     target.write(10, {1: 1, 40: 40})
     stage = with_current_domain(str(tmp_path / "stage"), 9)
     stage.write(20, {2: 2})
-    with pytest.raises(RefusedError, match="its schema is not that of"):
+    with pytest.raises(RefusedError, match="which is not that of"):
         ct.publish(stage.uri, target.uri)
     assert target.answer(*NOW) == ((1, 1), (40, 40))
 
@@ -103,7 +103,7 @@ def test_a_schema_with_another_fill_value_is_another(tmp_path: pathlib.Path) -> 
         for name, value in (("target", 1), ("stage", 2))
     )
     stage.write(20, {2: 2})
-    with pytest.raises(RefusedError, match="its schema is not that of"):
+    with pytest.raises(RefusedError, match="which is not that of"):
         ct.publish(stage.uri, target.uri)
 
 
@@ -116,7 +116,7 @@ def test_fragments_of_an_older_schema_are_named_as_such(tmp_path: pathlib.Path) 
     evolution.array_evolve(target.uri)
     stage = str(tmp_path / "stage")
     ct.open(target.uri).clone(stage)
-    words = r"the fields of __schema/.* are x, a; those of the target are x, a, b"
+    words = r"of the schema __schema/.*; their fields are x, a; those of the target are x, a, b"
     with pytest.raises(RefusedError, match=words):
         ct.publish(stage, target.uri)
 

@@ -562,10 +562,19 @@ def test_an_error_names_the_array_and_the_way_to_see_the_damage(tmp_path: Path) 
     file.write_bytes(whole)
     (update,) = array.commits_folder.glob("*.upd")
     update.write_bytes(update.read_bytes()[:-3])
-    with pytest.raises(BadFileError) as damaged:
-        read_rows(array.uri)
-    assert str(damaged.value).startswith(f"{array.uri}: __commits/{update.name}: ")
-    assert str(damaged.value).endswith(look)
+    opened = ct.open(array.uri)
+    for ask in (
+        lambda: read_rows(array.uri),
+        lambda: opened.diff(0, 2, rows=True),
+        lambda: opened.blame({"x": 1}),
+        opened.apply,
+    ):
+        with pytest.raises(BadFileError) as damaged:
+            ask()
+        assert str(damaged.value).startswith(f"{array.uri}: __commits/{update.name}: ")
+        assert str(damaged.value).endswith(look)
+    (note,) = opened.delete("x == 1", dry_run=True).notes
+    assert f"could not be counted: __commits/{update.name}: " in note
 
 
 def test_a_commit_with_a_bad_name_is_noted(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def plan_delete(
     text = to_text(predicate, target.schema)
     if removed and not allow_null_loss:
         problem = f"TileDB would also delete the {'; the '.join(removed)}; nothing was changed"
-        ways = "to keep them, name the rows by a field without NULL; "
+        ways = "to keep them, choose the rows by a field without NULL; "
         ways += f"to delete them too, add {option('allow_null_loss')}"
         raise RefusedError(store.uri, f"{problem}; {ways}")
     older = target.older_rows("delete", stored, allowed=allow_older_loss)
@@ -152,7 +152,7 @@ class _Target:
         writes = (table.uris.ext == WRT) | (table.uris.ext == OK)
         first = int(table.uris.t1[writes].min()) if writes.any() else 0
         if self.moment > now_ms() + SKEW_MS:
-            effect = "in the future: nothing goes before, and then also what is written until then"
+            effect = "in the future: until then it removes nothing, then also what came meanwhile"
         elif self.moment < first:
             effect = f"before all data, which begins {time_text(first)}: it removes nothing"
         else:

@@ -297,7 +297,7 @@ class Past:
             for at in (low, high)
             if at != end and at >= start
         }
-        problem = f"what {name.text} was merged from is gone: {why}"
+        problem = f"{name.text} {why}, and what it was merged from is gone"
         return UnreachableError(self.history.array, problem, near)
 
 
@@ -325,10 +325,10 @@ class _Taken:
             return [part]
         inside = inside or is_inside(name.t1, name.t2, *self.window)
         if not inside:
-            why = "it holds cells that were written outside of the window"
+            why = "holds cells that were written outside of the window"
             return self._apart(name, why, inside=inside)
         if name.text in self.apart:
-            why = "its cells keep the times at which they were written"
+            why = "holds cells with the times at which they were first written"
             return self._apart(name, why, inside=inside)
         undone = [text for text in part.applied if self._is_undone(text)]
         if not undone:
@@ -338,7 +338,8 @@ class _Taken:
             for text in undone:
                 self.still_applied.setdefault(text, []).append(part.folder)
             return [part]
-        why = f"it has applied {undone[0]}, which is not in force then"
+        why = f"has applied {undone[0]}, which "
+        why += "is left out" if undone[0] in self.without else "is not in the window"
         return self._apart(name, why, inside=inside)
 
     def _is_undone(self, text: str) -> bool:

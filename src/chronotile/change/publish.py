@@ -188,8 +188,11 @@ class Load:
         detail = ""
         if names[0] != names[1]:
             here, there = map(", ".join, names)
-            detail = f"; the fields of {path} are {here}; those of the target are {there}"
-        return f"its schema is not that of {self.store.uri}; nothing was changed{detail}"
+            detail = f"; their fields are {here}; those of the target are {there}"
+        return (
+            f"it has fragments of the schema {path}, which is not that of {self.store.uri}; "
+            f"nothing was changed{detail}"
+        )
 
     def _content(self, store: Store, history: History, path: str) -> tuple[object, ...]:
         """Give the content of a schema without the names of its file and of its enumerations.

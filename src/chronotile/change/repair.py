@@ -216,8 +216,8 @@ class Mending:
 
 
 ROWS_OF_STAND_IN = (
-    "it is replaced by one that matches no row: what it removed from fragments that have applied "
-    "it stays away, and what it removed from others comes back"
+    "one that matches no row takes its place: the rows that it removed come back, except in "
+    "fragments that have applied it"
 )
 """What a delete that matches no row means for the rows of the one in whose name it stands."""
 
@@ -455,7 +455,7 @@ class Mender:
         commits = self.mending.commits
         self.mending.moves |= {uri: why for uri, why in commits.items() if self._is_loose(uri)}
         if in_con := [uri for uri in commits if self._is_in_con(uri)]:
-            self._put_ign(in_con, f"{count_text(len(in_con), 'fragment')} gone")
+            self._put_ign(in_con, f"cancels the commits of {count_text(len(in_con), 'fragment')}")
 
     def _hide_undone(self) -> None:
         """Hide merged fragments that show what a restore hid, if their sources are all there."""
@@ -552,13 +552,15 @@ class Mender:
                 self.completed.add(uri)
                 self.mending.notes.append(f"{path} was cut in its last entry, which was {uri}")
                 return True
-        message = f"its last entry was cut after {tail!r}, with which {len(fits)} commits begin"
+        message = (
+            f"its last entry was cut after {tail!r:.120}, with which {len(fits)} commits begin"
+        )
         if self.accept_loss:
             self.mending.notes.append(f"{path}: {message}; it is left out")
             return True
         hint = "to leave that entry out: chronotile repair {array} --accept-loss"
         array, code = self.history.array, "con-truncated"
-        message = f"not repaired: {message}; {hint.format(array=shell_word(array))}"
+        message = f"not repaired: {message}"
         self.mending.left.append(finding(array, code, path, message, hint=hint))
         return False
 
@@ -656,8 +658,10 @@ class FragmentMender:
         closed = missing or health is None or health.closed
         if hidden and not closed:
             return
-        why = f"{path}: {health.problem}" if health and not missing else f"{path} is gone"
-        reason = f"commit-without-fragment: {why}"
+        code, why = "commit-without-fragment", f"{path} is gone"
+        if health and not missing:
+            code, why = health.code, f"{path}: {health.problem}"
+        reason = f"{code}: {why}"
         if missing and self._renamed(name, row, reason, hidden=hidden):
             return
         if hidden:

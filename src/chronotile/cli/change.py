@@ -138,7 +138,7 @@ def _remarks(report: Report, where: str, indent: str = "") -> Iterator[Renderabl
     for item in report.findings:
         what = f"{item.path}: {item.message}" if item.path else item.message
         yield Text(f"{indent}{item.severity}: {item.code}  {what}", "red")
-    ways = [item.hint for item in report.findings if report.command == "replicate"]
+    ways = (item.hint for item in report.findings)
     yield from (f"{indent}{way}" for way in dict.fromkeys(ways))
     for line in certificate_lines(report.certificate):
         yield f"{indent}{line.replace(ASKED, where)}"
@@ -285,7 +285,7 @@ _from_now = time_option(
 )
 
 
-@command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'id == 7' --dry-run")
+@command(epilog="\b\nExample:\n  chronotile delete demo/array --where 'id == 8' --dry-run")
 @changing
 @_where
 @_moment
@@ -303,7 +303,7 @@ def delete(call: Call, **options: Any) -> int:
 
 @command(
     epilog="\b\nExample:\n"
-    "  chronotile update demo/array --where 'id == 7' --set amount=4 --experimental --dry-run"
+    "  chronotile update demo/array --where 'id == 8' --set amount=4 --experimental --dry-run"
 )
 @changing
 @_where
@@ -560,7 +560,10 @@ def vacuum(call: Call, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile repair demo/array --dry-run")
 @changing
-@flag("--accept-loss", help="Mend a cut .con without its last entry.")
+@flag(
+    "--accept-loss",
+    help="Leave out a cut entry of a .con; take out fragments of which a part can be read.",
+)
 @flag(
     "--commit-orphans",
     help="Commit whole fragments that no commit names, as after the loss of a .con.",
@@ -569,8 +572,8 @@ def vacuum(call: Call, **options: Any) -> int:
 def repair(call: Call, manifest: str | None, **options: Any) -> int:
     """Mend ARRAY: move files that keep TileDB from reading it into the quarantine.
 
-    Nothing is destroyed: undo puts the files back. Exits with 1 if a finding is left that cannot be
-    repaired.
+    Nothing is destroyed: undo puts the files back. Exits with 1 if it leaves damage as it is;
+    `left alone` lists findings that are for other commands to mend.
     """
     if manifest is not None:
         return call.show(call.place.undo(manifest, **call.how))

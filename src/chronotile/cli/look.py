@@ -505,7 +505,8 @@ def _held_text(
 
 def _fragment_cells(row: dict[str, Any], name: str, why_gone: str) -> tuple[str, ...]:
     if row["metadata"] is None:
-        return ("", "", "", name, "", "", "unknown version" if is_newer(row["name"]) else why_gone)
+        unread = "unknown version" if is_newer(row["name"]) else why_gone or "unreadable"
+        return ("", "", "", name, "", "", unread)
     notes = [word for word, is_so in _flags(row) if is_so]
     numbers = (f"{row['cells']:,}", size_text(row["bytes"]), f"{row['tiles']:,}")
     return (*numbers, name, domain_words(row["domain"]), row["metadata"], ", ".join(notes))

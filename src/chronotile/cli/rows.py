@@ -365,7 +365,7 @@ def _ordered(reader: Any, order_by: str | None) -> Iterable[pa.RecordBatch]:
     return batches
 
 
-@command(epilog="\b\nExample:\n  chronotile diff demo/array yesterday now --rows")
+@command(epilog="\b\nExample:\n  chronotile diff demo/array 2024-05-14 2024-05-15 --rows")
 @array_argument
 @click.argument("t1", metavar="T1", type=MOMENT)
 @click.argument("t2", metavar="T2", type=MOMENT)

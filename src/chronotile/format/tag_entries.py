@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronotile.errors import ReadError, WrongCallError
 from chronotile.format.array_metadata import MetadataItem, number_item, number_of, removal_item
 from chronotile.format.kinds import META
+from chronotile.format.timestamps import DAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,7 +121,7 @@ def check_name(name: str, where: str) -> str:
     >>> check_name("release-1.2", "a")
     'release-1.2'
     """
-    if name in _TAKEN:
+    if name in _TAKEN or name.lower() in DAYS:  # older arrays may have such a tag
         raise WrongCallError(where, f"{name!r} already means a time; choose another name")
     if not is_name(name):
         wanted = "one that starts with a letter and holds letters, digits and _.:/@+- only"

@@ -56,6 +56,7 @@ from chronotile.rows.cell_source import applied_updates, cell_source
 from chronotile.rows.deletes_and_updates import Play
 from chronotile.rows.engine_cells import stored_type
 from chronotile.rows.places import is_among, raw_value
+from chronotile.rows.read_rows import told_of_damage
 from chronotile.rows.scratch_arrays import stage_fragment
 from chronotile.rows.snapshot import (
     last_time,
@@ -305,6 +306,11 @@ def plan_apply(store: Store, key: bytes | None) -> Plan:
     Memory grows with the rows of all updates.
     """
     log = open_with_enumerations(store, key)
+    with told_of_damage(log):
+        return _plan(store, log)
+
+
+def _plan(store: Store, log: Log) -> Plan:
     at = snapshot(log, last_time(log))
     if at.schema.dense:
         return Plan(command="apply", array=log.array, notes=("a dense array: it has no updates",))

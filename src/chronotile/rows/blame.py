@@ -22,6 +22,7 @@ from chronotile.rows.diff import with_heads
 from chronotile.rows.engine import Range
 from chronotile.rows.engine_cells import all_shown
 from chronotile.rows.places import is_among, next_times
+from chronotile.rows.read_rows import told_of_damage
 from chronotile.rows.snapshot import last_time, snapshot
 from chronotile.rows.written_by import Writers
 from chronotile.safe_text import shell_word
@@ -66,6 +67,11 @@ def blame_of(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
         PredicateError: A field or value does not fit the schema.
         RefusedError: The array is dense.
     """
+    with told_of_damage(log):
+        return _blame(log, row)
+
+
+def _blame(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
     at = snapshot(log, last_time(log))
     schema = at.schema
     if schema.dense:

@@ -320,8 +320,8 @@ def _is_to_be_bared(at: Snapshot, stored: StoredFooter) -> bool:
         array = shell_word(at.log.array)
         raise ReadError(
             at.log.array,
-            f"cannot tell the rows of the update {doubtful[0]}: {stored.fragment} has applied it, "
-            f"and the delete {gone[0]}, which is gone or replaced by one that matches no row; to "
+            f"cannot tell which rows the update {doubtful[0]} changed: {stored.fragment} applied "
+            f"it and the delete {gone[0]}, and that delete is gone, or matches no row any more; to "
             f"apply the update: chronotile apply {array}; to find the change that replaced the "
             f"delete, and undo it: chronotile operations {array}",
         )

@@ -18,6 +18,7 @@ from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.commit_changes import removed_of
 from chronotile.rows.engine import NoEngineError, require_engine
+from chronotile.rows.read_rows import told_of_damage
 from chronotile.storage.overlay import overlaid
 
 if TYPE_CHECKING:
@@ -58,10 +59,11 @@ def _counted(store: Store, key: bytes | None, plan: Plan, word: str) -> Plan:
         return _noted(plan, most)
     try:
         require_engine()
-        taken = removed_of(log, step.path.rpartition("/")[2])
-        found = {word: taken.count()}
-        if taken.change.is_update:  # to the engine it is a delete, and so are those before it
-            found["hidden"] = taken.as_deletes().count()
+        with told_of_damage(log):
+            taken = removed_of(log, step.path.rpartition("/")[2])
+            found = {word: taken.count()}
+            if taken.change.is_update:  # to the engine it is a delete, and so are those before it
+                found["hidden"] = taken.as_deletes().count()
     except NoEngineError:
         return _noted(plan, most)
     except ChronotileError as error:

@@ -33,6 +33,7 @@ from chronotile.rows.deletes_and_updates import NOBODY, Play
 from chronotile.rows.engine import ROW_MAJOR
 from chronotile.rows.engine_cells import all_shown, read_cells, shown_type, stored_type
 from chronotile.rows.places import box_of, equal_codes, is_in_box, written_box
+from chronotile.rows.read_rows import told_of_damage
 from chronotile.rows.scratch_arrays import bare_array
 from chronotile.rows.snapshot import snapshot
 from chronotile.rows.written_by import Writers
@@ -438,7 +439,10 @@ def diff_between(log: Log, first: int, last: int, *, rows: bool) -> pa.Table:
     call = f"chronotile diff {shlex.quote(log.array)}"
     refuse_gone(log.rules, 0, first, lambda _, moment: f"{call} {moment} {max(moment, last)}")
     refuse_gone(log.rules, 0, last, lambda _, moment: f"{call} {min(moment, first)} {moment}")
-    return diff_rows(log, first, last) if rows else _diff_log(log, first, last)
+    if not rows:
+        return _diff_log(log, first, last)
+    with told_of_damage(log):
+        return diff_rows(log, first, last)
 
 
 def _diff_log(log: Log, first: int, last: int) -> pa.Table:

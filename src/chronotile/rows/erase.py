@@ -855,7 +855,7 @@ def _obstacle(one: FragmentMatches) -> str | None:
         rows += f"; and {more:,} more" if more > 0 else ""
         harm = f"TileDB would also remove {count_text(one.wrong_count, 'row')} of {one.path}"
         harm += f" that do not match, as they hold NULL or NaN: {rows}"
-        return f"nothing was erased: {harm}; name the rows by a field without NULL instead"
+        return f"nothing was erased: {harm}; choose the rows by a field without NULL"
     if version < TIMESTAMPED_CELLS and name.t1 != name.t2:
         found = f"found {one.path} of version {version}; consolidate it with TileDB"
         return f"expected fragments that keep the times of cells, {found}"

@@ -225,8 +225,8 @@ def _notes_on_rest(
     if any(f"{one}.upd" in found for found in applied.values() for one in names):
         array = shell_word(snap.log.array)
         yield (
-            "after this, chronotile rows, diff and blame refuse: they cannot tell the rows of the "
-            f"updates; to apply the updates first: chronotile apply {array}"
+            "after this, chronotile rows, diff and blame refuse: they cannot tell which rows the "
+            f"updates changed; to apply the updates first: chronotile apply {array}"
         )
 
 
