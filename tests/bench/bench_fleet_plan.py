@@ -66,7 +66,7 @@ def plan(manifest: str) -> None:
     out = f"{Path(manifest).parent}/out"
     with session("local[2]", {"spark.driver.memory": "1g"}) as spark:
         run = Run(output=open_output(out, {}), name="1-bench")
-        run_job(spark, str, [0, 1], lambda *_: None, results_of(run))  # starts workers
+        run_job(spark, [0, 1], lambda *_: None, results_of(run), work=str)  # starts workers
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began = time.perf_counter()
         made = plan_fleet(spark, Options(inventory=manifest), run, None, lambda *_: None)
@@ -81,22 +81,24 @@ def plan(manifest: str) -> None:
 
 def publish(out: Path, buckets: int) -> None:
     """Commits tables of so many buckets, then a run without a change, and prints what that took."""
-    from chronotile.fleet.delta_store import TABLES, DataFile, new_run, open_output
+    from chronotile.fleet.delta_store import STORED, DataFile, new_run, open_output
 
     output = open_output(str(out), {})
     rows = json.dumps({"numRecords": 1, "minValues": {}, "maxValues": {}, "nullCount": {}})
     files = [
         DataFile(table, f"bucket={n}/x.parquet", 1000, n, rows)
-        for table in TABLES
+        for table in STORED
         for n in range(buckets)
     ]
-    new_run(output, output.snapshot()).commit(files, frozenset(range(buckets)), buckets)
+    new_run(output, output.snapshot()).commit(
+        files, replaced=frozenset(range(buckets)), bucket_count=buckets
+    )
     before = sorted(out.rglob("*"))
     took = []
     for _ in range(3):
         began = time.perf_counter()
         run = new_run(output, output.snapshot())
-        assert run.commit((), frozenset(), buckets) == {}
+        assert run.commit((), replaced=frozenset(), bucket_count=buckets) == {}
         run.end()
         took.append(time.perf_counter() - began)
     assert sorted(out.rglob("*")) == before

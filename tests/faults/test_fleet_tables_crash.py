@@ -15,7 +15,7 @@ from support.stored_tables import as_read, stored
 
 import chronotile as ct
 from chronotile.fleet.array_tables import SCHEMAS, ArrayTables
-from chronotile.fleet.delta_store import LAST, Run
+from chronotile.fleet.delta_store import LISTINGS, Run
 from chronotile.fleet.options import Options
 from chronotile.fleet.run_pipeline import Job, run
 
@@ -47,7 +47,7 @@ def assert_as_a_plain_loop(root: Path, out: str, storage: dict[str, str]) -> Non
         newest = stored(f"{out}/{name}", storage)
         for table in (newest, as_read(pinned[name].to_pyarrow_table())):
             assert sorted(map(repr, table.select(schema.names).to_pylist())) == plain, name
-    listed = stored(f"{out}/{LAST}", storage)["array"].to_pylist()
+    listed = stored(f"{out}/{LISTINGS}", storage)["array"].to_pylist()
     assert sorted(listed) == sorted(map(str, arrays))
 
 

@@ -16,7 +16,8 @@ from chronotile.errors import ChronotileError
 from chronotile.fleet import flat_listing, register
 from chronotile.fleet import plan as fleet_plan
 from chronotile.fleet.array_tables import SCHEMAS
-from chronotile.fleet.delta_store import TABLES
+from chronotile.fleet.delta_store import STORED
+from chronotile.fleet.find_arrays import IN_FLAT
 from chronotile.fleet.options import Options, read_options
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.format.timestamps import now_ms
@@ -81,7 +82,7 @@ def test_an_inventory_gives_the_rows_of_a_list(
     assert lists() == []
     assert (told.read, told.totals.arrays) == (8, 8)
     assert (told.inventory_age_s or 0) > 3600
-    for table in TABLES:
+    for table in STORED:
         assert rows(tmp_path / "inventory", table) == rows(tmp_path / "listed", table)
     # With sizes, one flat list of an array gives both; an inventory needs none for them either.
     run(spark, job("listed-sizes", roots=(bucket,), sizes=True))
@@ -253,7 +254,7 @@ def test_neighbours_are_listed_flat_and_never_again(
     flat, lists = listed("flat", since_last=True)
     assert flat.totals.arrays == arrays + 2
     # The top, `lake`, `other` and its weight, one for each page, and what `other` and `huge` take.
-    pages = small // page + 1 + arrays // fleet_plan.IN_FLAT + 3 + 1
+    pages = small // page + 1 + arrays // IN_FLAT + 3 + 1
     assert lists <= 4 + pages + 2 * 8 < arrays * 2, (lists, pages)
     again, lists = listed("flat", since_last=True)
     assert (again.unchanged, again.reads) == (arrays + 2, 0)

@@ -36,8 +36,7 @@ from chronotile.fleet import plan as fleet_plan
 from chronotile.fleet import run_pipeline as pipeline
 from chronotile.fleet.array_tables import SCHEMAS, TABLES, ArrayTables, with_twins
 from chronotile.fleet.data_source import ChronotileSource
-from chronotile.fleet.delta_store import TABLES as TABLES_OF_RUN
-from chronotile.fleet.delta_store import Output, OvertakenError
+from chronotile.fleet.delta_store import STORED, Output, OvertakenError
 from chronotile.fleet.maintenance import STOP, Due, Work
 from chronotile.fleet.options import Options
 from chronotile.fleet.policy import read_policy, simple_policy
@@ -762,10 +761,10 @@ def test_a_killed_first_run_goes_on_where_it_was(
     monkeypatch.setattr(pipeline, "ARRAYS_IN_WAVE", 4)
     waves: list[Any] = []
 
-    def stop(*given: Any) -> Any:
+    def stop(*given: Any, **named: Any) -> Any:
         if len(waves) == 2:
             raise KeyboardInterrupt
-        waves.append(run_job(*given))
+        waves.append(run_job(*given, **named))
         return waves[-1]
 
     monkeypatch.setattr(pipeline, "run_job", stop)
@@ -824,7 +823,7 @@ def test_tables_of_an_earlier_version_and_other_types_are_refused(
     with pytest.raises(ct.ChronotileError, match=r"expected column uri of .*string.*, found"):
         run(spark, job(tmp_path / "root", out))
     shutil.rmtree(out)
-    fewer = [field for field in TABLES_OF_RUN["arrays"] if field.name != "stale"]
+    fewer = [field for field in STORED["arrays"] if field.name != "stale"]
     DeltaTable.create(str(out / "arrays"), pa.schema(fewer), partition_by=["bucket"])
     run(spark, job(tmp_path / "root", out))
     assert stored_rows(out / "arrays") == expected([tmp_path / "root" / "a"], "arrays")
@@ -833,7 +832,7 @@ def test_tables_of_an_earlier_version_and_other_types_are_refused(
 
 def test_workers_do_not_search_modules_for_garbage(spark: SparkSession, tmp_path: Path) -> None:
     results = Results(open_store(str(tmp_path)), "results")
-    frozen = run_job(spark, lambda _: gc.get_freeze_count(), [0, 1], lambda *_: None, results)
+    frozen = run_job(spark, [0, 1], lambda *_: None, results, work=lambda _: gc.get_freeze_count())
     assert all(count > 10_000 for count in frozen)
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from chronotile.storage.store import Entry, Store
 
 
-LAST = (1 << 63) - 1
+LARGEST_BIGINT = (1 << 63) - 1
 """The largest `bigint`."""
 
 
@@ -94,7 +94,7 @@ def _bigints(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
-        last = pa.scalar(LAST, pa.uint64())
+        last = pa.scalar(LARGEST_BIGINT, pa.uint64())
         return pc.min_element_wise(column, last, skip_nulls=False).cast(pa.int64())
 
 
@@ -263,6 +263,7 @@ class ArrayTables:
     def pieces(self, name: str) -> Iterable[Piece]:
         """Give the rows of one table, as they are at hand, in pieces of at most `BATCH_ROWS`.
 
+        Each table has a method of its name: `_commits` makes `commits`.
         All is read before this returns; rows of an array with many commits are made as taken.
         """
         return self._taken(getattr(self, f"_{name}")())
@@ -469,7 +470,7 @@ def severity_columns(findings: CappedFindings) -> dict[str, int]:
 
 def in_bigint(time: int) -> int:
     """Give a time that a `bigint` can hold."""
-    return min(time, LAST)
+    return min(time, LARGEST_BIGINT)
 
 
 def _json(document: object) -> str | None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from chronotile.check.findings import error_words
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChronotileError, ReadError
-from chronotile.fleet.array_tables import LAST, READABLE, timestamps
+from chronotile.fleet.array_tables import LARGEST_BIGINT, READABLE, timestamps
 from chronotile.fleet.read_share import window_of
 from chronotile.fleet.shares import packed
 from chronotile.rows.commit_changes import commit_changes, row_events
@@ -87,7 +87,7 @@ def in_columns(array: str, batch: pa.RecordBatch, schema: Schema, columns: pa.Sc
 
 def _heads(array: str, batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """Give the columns before the fields."""
-    ms = pa.array([min(t, LAST) for t in batch.column("t").to_pylist()], pa.int64())
+    ms = pa.array([min(t, LARGEST_BIGINT) for t in batch.column("t").to_pylist()], pa.int64())
     own = {name: batch.column(name) for name in ("change", "commit")}
     array_column = pa.repeat(pa.scalar(array), len(batch))
     return {"array": array_column, **own, "t": ms, "t_time": timestamps(ms)}

@@ -30,7 +30,8 @@ from chronotile.fleet.change_table import (
     read_changes,
     schema_of_changes,
 )
-from chronotile.fleet.flat_listing import unlisted_rows
+from chronotile.fleet.find_arrays import find_all
+from chronotile.fleet.flat_listing import rows_without_listing
 from chronotile.fleet.inventory import (
     listing_rows,
     prefixes_in,
@@ -39,7 +40,6 @@ from chronotile.fleet.inventory import (
     whole_arrays,
 )
 from chronotile.fleet.options import OF_STREAMS, Options, choose, read_options
-from chronotile.fleet.plan import find_all
 from chronotile.fleet.read_share import read_share, with_tags_of_roots
 from chronotile.fleet.shares import Share, shares
 from chronotile.fleet.stream import CommitStream
@@ -185,7 +185,7 @@ class TableReader(DataSourceReader):
         for problem in found.problems:
             _log.warning("no rows below %s: %s", problem.uri, problem.message)
         if options.table == "members":
-            return shares(unlisted_rows(found.groups))
+            return shares(rows_without_listing(found.groups))
         rows = self._keep(found.rows, ("array",))
         if options.table == "changes":
             return [*change_shares(rows["array"].unique().to_pylist(), options)]

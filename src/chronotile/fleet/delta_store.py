@@ -79,7 +79,7 @@ DRESSED: dict[str, pa.Schema] = {
 }
 """Those tables as a run writes them."""
 
-LISTINGS = pa.schema([*columns("uri string, listing string, marks string, asked string"), _BUCKET])
+_LISTED = pa.schema([*columns("uri string, listing string, marks string, asked string"), _BUCKET])
 """The `unchanged_arrays.Noted` of each array."""
 
 _COUNTS = (
@@ -115,11 +115,11 @@ def dressed(name: str, table: pa.Table, run: str, run_ms: int) -> pa.Table:
     return table
 
 
-OWN = "_chronotile"
-LAST = "listings"
+RUNS_FOLDER = "_chronotile"
+LISTINGS = "listings"
 """The table that is committed last; it is for the next run, and not for readers."""
 HISTORY = "run_history"
-TABLES: dict[str, pa.Schema] = {**DRESSED, LAST: LISTINGS}
+STORED: dict[str, pa.Schema] = {**DRESSED, LISTINGS: _LISTED}
 """Table -> its columns, in the order of commits."""
 BUCKET = "bucket"
 _APP = "chronotile"
@@ -223,10 +223,10 @@ class Output:
         """Give the tables as they are now."""
         self._refuse_older_form()
         # First: a run that commits while the others are opened is noticed when a wave begins.
-        last = self.create(LAST, LISTINGS)
-        deltas = {name: self.create(name, TABLES[name]) for name in TABLES if name != LAST}
-        deltas[LAST] = last
-        buckets = last.transaction_version(_APP_BUCKETS)
+        listings = self.create(LISTINGS, _LISTED)
+        deltas = {name: self.create(name, STORED[name]) for name in STORED if name != LISTINGS}
+        deltas[LISTINGS] = listings
+        buckets = listings.transaction_version(_APP_BUCKETS)
         return StoreSnapshot(
             files={name: tuple(_files(name, delta)) for name, delta in deltas.items()},
             buckets=buckets,
@@ -235,8 +235,8 @@ class Output:
                 for name, delta in deltas.items()
             },
             versions={name: int(delta.version()) for name, delta in deltas.items()},
-            started_ms=last.transaction_version(_APP) or 0,
-            is_torn=_waves(last, _APP_BEGUN) != _waves(last, _APP_COMPLETE),
+            started_ms=listings.transaction_version(_APP) or 0,
+            is_torn=_waves(listings, _APP_BEGUN) != _waves(listings, _APP_COMPLETE),
         )
 
     def _refuse_older_form(self) -> None:
@@ -286,7 +286,7 @@ class Run:
     @property
     def folder(self) -> str:
         """The folder of its plans and results, relative to the output."""
-        return f"{OWN}/{self.name}"
+        return f"{RUNS_FOLDER}/{self.name}"
 
     def store(self) -> Store:
         """Open the output."""
@@ -313,23 +313,23 @@ class Run:
 
     def check_not_overtaken(self) -> None:
         """Refuse to go on if another run has committed since this one looked."""
-        last = self.output.delta(LAST)
-        if last is not None:
-            self._check(last, (self.after_ms, self.started_ms))
+        listings = self.output.delta(LISTINGS)
+        if listings is not None:
+            self._check(listings, (self.after_ms, self.started_ms))
 
-    def _check(self, last: DeltaTable, expected: Collection[int]) -> None:
-        started = last.transaction_version(_APP) or 0
+    def _check(self, listings: DeltaTable, expected: Collection[int]) -> None:
+        started = listings.transaction_version(_APP) or 0
         if started not in expected:
             other = "that started later" if started > self.started_ms else "that committed first"
             problem = f"expected {self.name} to be the newest run, found one {other}"
             raise OvertakenError(
-                self.store().uri_of(LAST), f"{problem}: its tables stay, this run stops"
+                self.store().uri_of(LISTINGS), f"{problem}: its tables stay, this run stops"
             )
 
     def commit(
-        self, files: Iterable[DataFile], buckets: Collection[int] | None, divided: int
+        self, files: Iterable[DataFile], *, replaced: Collection[int] | None, bucket_count: int
     ) -> dict[str, int]:
-        """Replace the rows of some of the buckets, or of all, in every table, by one commit each.
+        """Replace the rows of some buckets, or of all (None), in every table, by one commit each.
 
         A table in which nothing changes gets no commit, unless all rows are replaced: then a run
         that was frozen finds a commit in each table, and cannot add to it.
@@ -341,33 +341,34 @@ class Run:
             OvertakenError: Another run has committed since this one looked.
             StorageError: A table cannot be written, or another program changed it meanwhile.
         """
-        added: dict[str, list[DataFile]] = {name: [] for name in TABLES}
+        added: dict[str, list[DataFile]] = {name: [] for name in STORED}
         for file in files:
             added[file.table].append(file)
-        if not buckets and buckets is not None and not any(added.values()):
+        if replaced is not None and not replaced and not any(added.values()):
             return {}
-        deltas = {name: self.output.create(name, schema) for name, schema in TABLES.items()}
+        deltas = {name: self.output.create(name, schema) for name, schema in STORED.items()}
 
         def gone(name: str) -> list[DataFile]:
             files = _files(name, deltas[name])
-            return [one for one in files if buckets is None or one.bucket in buckets]
+            return [one for one in files if replaced is None or one.bucket in replaced]
 
-        if not any(added[name] or gone(name) for name in TABLES):
+        if not any(added[name] or gone(name) for name in STORED):
             return {}
-        last = deltas[LAST]
-        self._check(last, (self.after_ms, self.started_ms))
-        begun = _waves(last, _APP_BEGUN) + 1
-        numbers = {_APP_BUCKETS: divided}
-        self._commit(LAST, last, [], (), {**numbers, _APP_BEGUN: begun})
-        for name in TABLES:
-            if name != LAST:
+        listings = deltas[LISTINGS]
+        self._check(listings, (self.after_ms, self.started_ms))
+        begun = _waves(listings, _APP_BEGUN) + 1
+        numbers = {_APP_BUCKETS: bucket_count}
+        self._commit(LISTINGS, listings, [], (), {**numbers, _APP_BEGUN: begun})
+        for name in STORED:
+            if name != LISTINGS:
                 # The table before the check: what another run commits after it is a conflict.
                 self._update(name, deltas[name])
-                self._update(LAST, last)
-                self._check(last, (self.started_ms,))
-                if buckets is None or added[name] or gone(name):
-                    self._commit(name, deltas[name], added[name], buckets, numbers)
-        self._commit(LAST, last, added[LAST], buckets, {**numbers, _APP_COMPLETE: begun})
+                self._update(LISTINGS, listings)
+                self._check(listings, (self.started_ms,))
+                if replaced is None or added[name] or gone(name):
+                    self._commit(name, deltas[name], added[name], replaced, numbers)
+        numbers[_APP_COMPLETE] = begun
+        self._commit(LISTINGS, listings, added[LISTINGS], replaced, numbers)
         return {name: int(delta.version()) for name, delta in deltas.items()}
 
     def _update(self, name: str, delta: DeltaTable) -> None:
@@ -399,7 +400,7 @@ class Run:
         )
         only = [(BUCKET, "in", [str(one) for one in sorted(replaced)])] if replaced else None
         known = delta.schema().fields
-        wanted = Schema.from_arrow(TABLES[name]).fields
+        wanted = Schema.from_arrow(STORED[name]).fields
         lacking = [one for one in wanted if one.name not in {field.name for field in known}]
         with one_error(self.store().uri_of(name)):
             delta.create_write_transaction(
@@ -432,11 +433,11 @@ class Run:
         """Remove what only the run itself needs, and what runs of yesterday have left."""
         store = self.store()
         with suppress(ChronotileError):
-            names = [path.rpartition("/")[2] for path in store.list_dir(OWN).folders]
+            names = [path.rpartition("/")[2] for path in store.list_dir(RUNS_FOLDER).folders]
             oldest_ms = now_ms() - ABANDONED_MS
             for name in names:
                 if name == self.name or started_ms(name) < oldest_ms:
-                    store.remove_folder(f"{OWN}/{name}")
+                    store.remove_folder(f"{RUNS_FOLDER}/{name}")
 
 
 def new_run(output: Output, snapshot: StoreSnapshot) -> Run:
@@ -492,7 +493,7 @@ def fleet_tables(
     tables = {}
     for name, version in newest["versions"]:
         opened = output.delta(name)
-        if opened is not None and name != LAST:
+        if opened is not None and name != LISTINGS:
             opened.load_as_version(version)
             tables[name] = opened
     return tables
@@ -517,8 +518,8 @@ def one_error(where: str) -> Iterator[None]:
         raise StorageError(where, problem) from None
 
 
-def _waves(last: DeltaTable, application: str) -> int:
-    return last.transaction_version(application) or 0
+def _waves(listings: DeltaTable, application: str) -> int:
+    return listings.transaction_version(application) or 0
 
 
 def _files(table: str, delta: DeltaTable) -> Iterator[DataFile]:

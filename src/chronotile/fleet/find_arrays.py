@@ -8,6 +8,9 @@ A folder with a schema, or with another folder that only arrays have, is an arra
 not go below it: the arrays in its `__labels` are parts of it. It goes through every other folder,
 and if asked to the members of groups, wherever they lie. A member that is not there is no problem
 here: a check of its group tells of it.
+
+Tables ask with `Options`: the data source by `find_all`, which follows members of groups; a run by
+`find_fleet`, which does not, and then `search_wide`, which does if asked.
 """
 
 from __future__ import annotations
@@ -27,7 +30,14 @@ from chronotile.errors import (
     StorageError,
     is_damage,
 )
-from chronotile.fleet.flat_listing import Neighbours, neighbours
+from chronotile.fleet.flat_listing import (
+    Neighbours,
+    Searched,
+    list_flat,
+    neighbours,
+    rows_without_listing,
+)
+from chronotile.fleet.inventory import whole_arrays
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
 from chronotile.history.listing import OF_GROUPS, enter, is_array, is_group, with_near
@@ -39,11 +49,16 @@ from chronotile.visibility.group_members import members_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
+    from chronotile.fleet.options import Options
     from chronotile.storage.store import Store
 
 
 CONCURRENCY = 64
 """Folders to list at once: in a bucket most of the time is waiting."""
+IN_FLAT = 64
+"""Folders of one flat list, at least, as long as there are so many."""
+FLAT_AT_ONCE = 16
+"""Flat lists that are asked for at once."""
 
 _WILD = re.compile(r"[*?\[]")
 _ANY_DEPTH = "**"
@@ -132,6 +147,71 @@ def find_arrays(
                 raise named
             search.problems[store.uri] = problem._replace(message=named.problem)
     return search.fleet(left)
+
+
+def find_all(options: Options, *, known: Container[str] = (), flat: bool = True) -> Searched:
+    """Find the arrays that the options ask for; follow members of groups, wherever they lie."""
+    return search_wide(find_fleet(options, known=known, flat=flat), options, follow=True)
+
+
+def find_fleet(
+    options: Options,
+    *,
+    known: Container[str] = (),
+    most: int | None = None,
+    flat: bool = True,
+) -> Fleet:
+    """Find the arrays that the options ask for; members of groups are not followed."""
+    listed = options.arrays is not None
+    fleet = find_arrays(
+        options.uris() if listed else options.roots,
+        options.storage_options,
+        lenient=listed,
+        known=known,
+        most=most,
+        flat=flat,
+    )
+    refused = [one for one in fleet.problems if not one.missing]
+    if listed and refused and not (fleet.uris or fleet.wide or fleet.left):
+        raise StorageError(refused[0].uri, refused[0].message)
+    return fleet
+
+
+def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
+    """List the neighbours of a fleet flat; give all arrays, if asked with members of groups."""
+    wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
+    found = list(ahead(partial(search_folders, options=options), wide, FLAT_AT_ONCE))
+    rows = whole_arrays([rows_without_listing(fleet.uris), *(one.rows for one in found)])
+    groups = {*fleet.groups, *(group for one in found for group in one.groups)}
+    problems = [*fleet.problems, *(problem for one in found for problem in one.problems)]
+    if follow and groups:
+        # Members that lie elsewhere; those that were found are not listed again.
+        known = frozenset(rows["array"].unique().to_pylist())
+        more = find_arrays(
+            sorted(groups),
+            options.storage_options,
+            lenient=True,
+            known=known,
+            follow=True,
+            key=options.key_at_driver(),
+        )
+        elsewhere = (uri for uri in more.uris if uri not in known)
+        rows = whole_arrays([rows, rows_without_listing(elsewhere)])
+        groups |= {*more.groups}
+        problems += more.problems
+    pages = sum(one.pages for one in found)
+    return Searched(rows, tuple(sorted(groups)), tuple(sorted({*problems})), pages=pages)
+
+
+def search_folders(folders: Neighbours | tuple[str, ...], options: Options) -> Searched:
+    """Find the arrays of some folders: of neighbours by a flat list, if it can be had."""
+    if isinstance(folders, Neighbours):
+        try:
+            return list_flat(folders, options.storage_options)
+        except ChronotileError:
+            folders = folders.uris
+    found = find_arrays(folders, options.storage_options, lenient=True)
+    return Searched(rows_without_listing(found.uris), found.groups, found.problems)
 
 
 class _FolderSearch:

@@ -233,7 +233,7 @@ def run_maintenance(
         care = Care(split=_split, give_up=_killed)
         groups = list(_groups(items, policy, work))
         step, each = partial(progress, words), partial(maintain_group, work=work)
-        done = run_job(spark, each, groups, step, results, care)
+        done = run_job(spark, groups, step, results, work=each, care=care)
         return [Maintained(**one) for group in done for one in group]
 
     for due in waves:

@@ -17,7 +17,7 @@ import pyarrow.parquet
 
 from chronotile.check.findings import MOST, Reach
 from chronotile.errors import BadTimeError, ChronotileError
-from chronotile.fleet.array_tables import LAST, READABLE, SCHEMAS, STREAMED, WINDOWED
+from chronotile.fleet.array_tables import LARGEST_BIGINT, READABLE, SCHEMAS, STREAMED, WINDOWED
 from chronotile.format.names import MAX_TIMESTAMP
 from chronotile.format.tag_entries import is_name
 from chronotile.format.timestamps import to_ms
@@ -270,7 +270,7 @@ def _time(name: str, value: str | None, default: int) -> int | str:
         if is_name(value.strip()):
             return value.strip()
         raise
-    return time if time <= LAST else MAX_TIMESTAMP
+    return time if time <= LARGEST_BIGINT else MAX_TIMESTAMP
 
 
 def _count(name: str, value: str | None, what: str = "arrays") -> int | None:

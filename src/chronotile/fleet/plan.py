@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from chronotile.errors import ChronotileError, StorageError
-from chronotile.fleet.find_arrays import Unlisted, find_arrays
-from chronotile.fleet.flat_listing import Neighbours, Searched, list_flat, unlisted_rows
+from chronotile.fleet.find_arrays import IN_FLAT, Unlisted, find_fleet, search_folders, search_wide
+from chronotile.fleet.flat_listing import Neighbours, rows_without_listing
 from chronotile.fleet.inventory import (
     Inventory,
     InventoryFile,
@@ -37,7 +36,6 @@ from chronotile.fleet.shares import (
     to_stream,
 )
 from chronotile.fleet.surviving_tasks import Results, run_job
-from chronotile.storage.prefetch import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
@@ -59,10 +57,6 @@ PLANNERS = 64
 """Tasks that write the files of a plan, at most: each has one bundle in memory at a time."""
 BUCKETS_IN_BUNDLE = 16
 """Buckets whose names are sent together: else a large fleet is sent in a million small pieces."""
-IN_FLAT = 64
-"""Folders of one flat list, at least, as long as there are so many."""
-AT_ONCE = 16
-"""Flat lists that the driver asks for at once."""
 PROBLEMS_MAX = 1000
 """Folders that cannot be listed, of which the driver hears; more of them end the run."""
 
@@ -79,34 +73,6 @@ class FleetPlan(NamedTuple):
     groups: tuple[str, ...] = ()
     inventory: Inventory | None = None
     """The inventory that the arrays were found in; it tells of no groups."""
-
-
-def find_fleet(
-    options: Options,
-    *,
-    known: Container[str] = (),
-    most: int | None = None,
-    flat: bool = True,
-) -> Fleet:
-    """Find the arrays that the options ask for, as `find_arrays` does."""
-    listed = options.arrays is not None
-    fleet = find_arrays(
-        options.uris() if listed else options.roots,
-        options.storage_options,
-        lenient=listed,
-        known=known,
-        most=most,
-        flat=flat,
-    )
-    refused = [one for one in fleet.problems if not one.missing]
-    if listed and refused and not (fleet.uris or fleet.wide or fleet.left):
-        raise StorageError(refused[0].uri, refused[0].message)
-    return fleet
-
-
-def find_all(options: Options, *, known: Container[str] = (), flat: bool = True) -> Searched:
-    """Find the arrays that the options ask for, and the members of groups, wherever they lie."""
-    return search_wide(find_fleet(options, known=known, flat=flat), options, follow=True)
 
 
 def plan_fleet(
@@ -139,31 +105,6 @@ def plan_fleet(
     arrays = count_arrays(found.rows)
     buckets = bucket_count(arrays, before)
     return FleetPlan(buckets, shares(found.rows, buckets), arrays, found.problems, found.groups)
-
-
-def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
-    """List the neighbours of a fleet flat; give all arrays, if asked with members of groups."""
-    wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
-    found = list(ahead(partial(search_flat, options=options), wide, AT_ONCE))
-    rows = whole_arrays([unlisted_rows(fleet.uris), *(one.rows for one in found)])
-    groups = {*fleet.groups, *(group for one in found for group in one.groups)}
-    problems = [*fleet.problems, *(problem for one in found for problem in one.problems)]
-    if follow and groups:
-        # Members that lie elsewhere; those that were found are not listed again.
-        known = frozenset(rows["array"].unique().to_pylist())
-        more = find_arrays(
-            sorted(groups),
-            options.storage_options,
-            lenient=True,
-            known=known,
-            follow=True,
-            key=options.key_at_driver(),
-        )
-        rows = whole_arrays([rows, unlisted_rows(uri for uri in more.uris if uri not in known)])
-        groups |= {*more.groups}
-        problems += more.problems
-    pages = sum(one.pages for one in found)
-    return Searched(rows, tuple(sorted(groups)), tuple(sorted({*problems})), pages=pages)
 
 
 def _plan_by_inventory(
@@ -212,8 +153,8 @@ def _plan_by_tasks(
     most = max(IN_FLAT, -(-wide // GROUPS))
     groups += [part for one in top.wide for part in one.divided(most)]
     work = partial(_search, options=options, run=run)
-    found = run_job(spark, work, groups, progress, results_of(run))
-    files = [one[0] for one in found] + [_write_file(run, "found/", unlisted_rows(top.uris))]
+    found = run_job(spark, groups, progress, results_of(run), work=work)
+    files = [one[0] for one in found] + [_write_file(run, "found/", rows_without_listing(top.uris))]
     problems = {Unlisted(*problem) for one in found for problem in one[2]}
     met = {*top.groups, *chain.from_iterable(one[3] for one in found)}
     buckets = bucket_count(len(top.uris) + sum(one[1] for one in found), before)
@@ -232,10 +173,7 @@ def _search(
     folders: tuple[str, ...] | Neighbours, options: Options, run: Run
 ) -> tuple[str, int, tuple[Unlisted, ...], tuple[str, ...]]:
     """Leave what is found in a file; give the file, how many arrays, problems and groups."""
-    if isinstance(folders, Neighbours):
-        found = search_flat(folders, options)
-    else:
-        found = walk(folders, options)
+    found = search_folders(folders, options)
     arrays = count_arrays(found.rows.filter(found.rows["strong"]))
     file = _write_file(run, "found/", found.rows)
     return file, arrays, found.problems[:PROBLEMS_MAX], found.groups
@@ -281,7 +219,8 @@ def _write_plan(
     rows = rows_in_tasks(spark, items, lambda item: _by_bundle(read(item), buckets), _SHUFFLED)
     count = min(_bundles(buckets), PLANNERS)
     sorted_rows = rows.repartition(count, "bundle").sortWithinPartitions("bundle")
-    parts = sink(sorted_rows, write, list, run.store(), f"{run.folder}/plan.json")
+    store, path = run.store(), f"{run.folder}/plan.json"
+    parts = sink(sorted_rows, work=write, commit=list, store=store, path=path)
     written = sorted(chain.from_iterable(parts))
     return tuple(Share(bucket=b, file=f, count=n) for b, f, n in written)
 
@@ -290,17 +229,3 @@ def _write_file(run: Run, start: str, table: pa.Table) -> str:
     path = f"{run.folder}/{start}{secrets.token_hex(8)}.arrow"
     run.store().put_if_absent(path, to_stream(table))
     return path
-
-
-def search_flat(part: Neighbours, options: Options) -> Searched:
-    """Find the arrays of neighbours; walk through them, if a flat list cannot be had."""
-    try:
-        return list_flat(part, options.storage_options)
-    except ChronotileError:
-        return walk(part.uris, options)
-
-
-def walk(folders: Sequence[str], options: Options) -> Searched:
-    """Find the arrays of some folders, one level after the other."""
-    found = find_arrays(folders, options.storage_options, lenient=True)
-    return Searched(unlisted_rows(found.uris), found.groups, found.problems)

@@ -38,9 +38,9 @@ from chronotile.fleet.array_tables import (
 )
 from chronotile.fleet.delta_store import (
     BUCKET,
-    LAST,
+    LISTINGS,
     PLAIN,
-    TABLES,
+    STORED,
     URI,
     DataFile,
     Run,
@@ -108,7 +108,7 @@ class OlderBucket:
     def noted(self) -> dict[str, Noted]:
         """Read what is noted of each array."""
         noted = {}
-        for table in self.tables(LAST):
+        for table in self.tables(LISTINGS):
             columns = (table[name].to_pylist() for name in (URI, *Noted._fields))
             for array, *values in zip(*columns, strict=True):
                 noted[array] = Noted(*values)
@@ -143,7 +143,7 @@ def older_bucket(
         return None
     files = [
         file
-        for name in TABLES
+        for name in STORED
         for file in snapshot.files[name]
         if may_share(bucket, buckets, file.bucket, snapshot.buckets_of[name])
     ]
@@ -162,7 +162,7 @@ def unchanged_here(output: Output, options: Options, most: int) -> dict[str, boo
     So a small fleet needs no task. Tell nothing of a store of more than `most` arrays.
     """
     asked, known = options.asked(__version__), {}
-    for batch in output.rows(LAST, [URI, *Noted._fields]):
+    for batch in output.rows(LISTINGS, [URI, *Noted._fields]):
         for array, *values in zip(*(column.to_pylist() for column in batch), strict=True):
             noted = Noted(*values)
             known[array] = noted.marks is not None and _is_same(
@@ -194,7 +194,7 @@ def as_stale(name: str, table: pa.Table, stale: pa.Array) -> pa.Table:
         fresh = pc.and_(is_stale, pc.is_null(table["stale"]))
         table = _with(table, "errors", pc.add(table["errors"], pc.cast(fresh, pa.int64())))
         return _with(table, "stale", pc.if_else(fresh, table["run_id"], table["stale"]))
-    if name == LAST:
+    if name == LISTINGS:
         # Without a fingerprint the next run reads the array, whatever its listing is.
         nothing = pa.scalar(None, pa.string())
         for column in ("listing", "marks"):
@@ -208,7 +208,7 @@ def with_columns_of_now(name: str, table: pa.Table) -> pa.Table:
     >>> with_columns_of_now("arrays", pa.table({"uri": ["a"]})).column_names[:2]
     ['uri', 'format_version']
     """
-    schema = pa.schema([field for field in TABLES[name] if field.name != BUCKET])
+    schema = pa.schema([field for field in STORED[name] if field.name != BUCKET])
     whole = pa.concat_tables([schema.empty_table(), table], promote_options="default")
     return whole.select(schema.names).cast(schema)
 
@@ -234,7 +234,7 @@ class BucketWriter:
     """Takes rows of arrays, and writes files."""
 
     def __init__(self, run: Run, bucket: int) -> None:
-        self._tables = {name: _OneTable(run, bucket, name) for name in TABLES}
+        self._tables = {name: _OneTable(run, bucket, name) for name in STORED}
 
     def add(self, name: str, piece: Piece, *, again: bool = False) -> None:
         """Take rows of a table, which an older run may have written."""
@@ -252,7 +252,7 @@ class _OneTable:
     def __init__(self, run: Run, bucket: int, name: str) -> None:
         self._run, self._bucket, self._name = run, bucket, name
         # Delta keeps the column of a partition in its log.
-        fields = [field for field in TABLES[name] if field.name != BUCKET]
+        fields = [field for field in STORED[name] if field.name != BUCKET]
         self._schema = pa.schema(fields)
         self._repeated = [one.name for one in fields if one.name not in _UNIQUE]
         self._encodings = {one.name: _DELTA[one.type] for one in fields if one.name in _UNIQUE}
@@ -484,7 +484,7 @@ class _BucketReading:
             item = finding(array, UNREADABLE, "", f"it cannot be read: {why}; {of_run}")
             self._writer.add("findings", findings_rows((item,)))
         self._writer.add("arrays", blank)
-        self._writer.add(LAST, [{URI: row["array"]} for row in blank])
+        self._writer.add(LISTINGS, [{URI: row["array"]} for row in blank])
 
     def _add(self, tables: _Tables) -> None:
         for name, pieces in tables.items():
@@ -551,7 +551,7 @@ class _BucketReading:
         if listing.has_operations:
             plain = open_store(store.uri, options.storage_options)
             made["operations"] = [operations_rows(plain)]
-        made[LAST] = [self._listing(store.uri, note(store, listing, began_ms, times))]
+        made[LISTINGS] = [self._listing(store.uri, note(store, listing, began_ms, times))]
         return made
 
     def _note_read(self, array: str, operation: str, path: str) -> None:
@@ -568,9 +568,9 @@ class _BucketReading:
         if isinstance(error, ArrayNotFoundError) and self._is_gone(array):
             gone = "it is gone: it was there when the fleet was listed"
             item = finding(array, UNREADABLE, "", gone, severity="warning")
-            return {"findings": [findings_rows((item,))], LAST: [self._listing(array)]}
+            return {"findings": [findings_rows((item,))], LISTINGS: [self._listing(array)]}
         whole = tables_of_unreadable(array, error)
-        return {**{name: [whole[name]] for name in SCHEMAS}, LAST: [self._listing(array)]}
+        return {**{name: [whole[name]] for name in SCHEMAS}, LISTINGS: [self._listing(array)]}
 
     def _is_gone(self, array: str) -> bool:
         try:

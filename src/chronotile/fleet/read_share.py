@@ -18,7 +18,7 @@ from chronotile.check.findings import error_words, may_pass
 from chronotile.dataset.open_dataset import dataset_at, member_rows
 from chronotile.errors import ArrayNotFoundError, BadTimeError, ChangedError, StorageError
 from chronotile.fleet.array_tables import (
-    LAST,
+    LARGEST_BIGINT,
     ArrayTables,
     findings_table,
     members_table,
@@ -86,7 +86,7 @@ def _moment(options: Options, moment: int | str) -> int | str:
             return moment
         moments.add(dataset.known_tags.checked(dataset.uri).by_name().get(moment))
     found = moments.pop() if len(moments) == 1 else None
-    return moment if found is None else min(found, LAST)
+    return moment if found is None else min(found, LARGEST_BIGINT)
 
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from chronotile.fleet.array_tables import findings_table
 from chronotile.fleet.check_all import group_findings, unlisted
 from chronotile.fleet.delta_store import (
     BUCKET,
-    LAST,
+    LISTINGS,
     DataFile,
     Run,
     StoreSnapshot,
@@ -143,7 +143,7 @@ def run(
             inventory_age_s=inventory.age_s if inventory else None,
             versions=changed,
         )
-        if told_of.get(LAST) != versions[LAST]:
+        if told_of.get(LISTINGS) != versions[LISTINGS]:
             if not changed:
                 run_.check_not_overtaken()
             run_.tell(summary, versions)
@@ -182,7 +182,7 @@ class _PipelineRun:
         self.plan = FleetPlan(0, (), 0, ())
 
     @property
-    def _is_whole(self) -> bool:
+    def _replaces_all(self) -> bool:
         """True if nothing of the tables can stay as it is."""
         before = self._snapshot.buckets
         return self._snapshot.is_torn or (before is not None and before != self.plan.buckets)
@@ -219,7 +219,7 @@ class _PipelineRun:
                 buckets=self.plan.buckets,
                 before=done,
                 files=files,
-                replaced=None if self._is_whole else replaced,
+                replaced=None if self._replaces_all else replaced,
                 folders=self._unlisted,
                 arrays=self.plan.arrays,
                 limit=self._job.max_unreadable,
@@ -227,15 +227,17 @@ class _PipelineRun:
             care = Care(split=_split, give_up=self._killed)
             step = partial(self._progress, "reading commit logs")
             results = results_of(self._run)
-            end = run_job(self._spark, run_task, tasks, step, results, care, wave.commit)
-            done, versions = Done.from_json(end["done"]), end["versions"] or versions
+            answer = run_job(
+                self._spark, tasks, step, results, work=run_task, care=care, commit=wave.commit
+            )
+            done, versions = Done.from_json(answer["done"]), answer["versions"] or versions
             files, replaced = (), frozenset()
         return done, versions
 
     def _same_buckets(self) -> frozenset[int]:
         """Give the buckets that need no task: the driver has seen all of their arrays unchanged."""
         plan = self.plan
-        if self._is_whole or plan.problems:
+        if self._replaces_all or plan.problems:
             return frozenset()
         groups = {file.bucket for file in self._snapshot.files["members"]}
         groups |= {bucket_of(group, plan.buckets) for group in plan.groups}
@@ -262,7 +264,7 @@ class _PipelineRun:
         now, only = renamed(table), pc.field(BUCKET) == NO_BUCKET
         stored = self._run.output.rows("findings", now.column_names, only) if is_there else ()
         before = [row for batch in stored for row in batch.to_pylist()]
-        if before == now.to_pylist() and not self._is_whole:
+        if before == now.to_pylist() and not self._replaces_all:
             return (), frozenset()
         writer.add("findings", table)
         return writer.close(), frozenset({NO_BUCKET})
@@ -272,7 +274,7 @@ class _PipelineRun:
         wave: list[Task] = []
         arrays = 0
         for task in self._tasks(same):
-            if wave and arrays + task.size > ARRAYS_IN_WAVE and not self._is_whole:
+            if wave and arrays + task.size > ARRAYS_IN_WAVE and not self._replaces_all:
                 yield wave
                 wave, arrays = [], 0
             wave.append(task)
@@ -291,7 +293,7 @@ class _PipelineRun:
         if self._snapshot.buckets is not None:
             # Arrays that only the last run knows can be in any bucket.
             every = frozenset(range(plan.buckets))
-            buckets |= every if self._is_whole else every & self._snapshot.filled
+            buckets |= every if self._replaces_all else every & self._snapshot.filled
         for bucket in sorted(buckets - same):
             yield Task(
                 share=shares.get(bucket, Share(bucket=bucket)),
@@ -366,7 +368,8 @@ class _Wave:
         done = sum_of((self.before, added))
         self._check_limit(done)
         replaced = None if self.replaced is None else {*added.changed, *self.replaced}
-        versions = self.run.commit((*added.files, *self.files), replaced, self.buckets)
+        files = (*added.files, *self.files)
+        versions = self.run.commit(files, replaced=replaced, bucket_count=self.buckets)
         return {"done": asdict(replace(done, files=(), changed=())), "versions": versions}
 
     def _check_limit(self, done: Done) -> None:

@@ -130,7 +130,8 @@ def rows_in_tasks(
 
 def sink(
     frame: DataFrame,
-    write: Callable[[Iterator[pa.RecordBatch]], Any],
+    *,
+    work: Callable[[Iterator[pa.RecordBatch]], Any],
     commit: Callable[[list[Any]], Any],
     store: Store,
     path: str,
@@ -144,7 +145,7 @@ def sink(
     class SinkSource(_TaskSource):
         def writer(self, *_: object, **__: object) -> DataSourceArrowWriter:
             self.is_planned = True
-            return _Sink(write, commit, store, path)
+            return _Sink(work, commit, store, path)
 
     frame.write.format(_registered(frame.sparkSession, SinkSource)).mode("append").save()
     return answer_in(store.read(path).decode())
@@ -214,16 +215,16 @@ class _Left(WriterCommitMessage):
 class _Sink(DataSourceArrowWriter):
     def __init__(
         self,
-        write: Callable[[Iterator[pa.RecordBatch]], Any],
+        work: Callable[[Iterator[pa.RecordBatch]], Any],
         commit: Callable[[list[Any]], Any],
         store: Store,
         path: str,
     ) -> None:
-        self._write, self._commit, self._store, self._path = write, commit, store, path
+        self._work, self._commit, self._store, self._path = work, commit, store, path
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> _Left:
         keep_modules()
-        return _Left(self._write(iterator))
+        return _Left(self._work(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         left = [one.value for one in messages if isinstance(one, _Left)]

@@ -35,9 +35,8 @@ from chronotile.check.findings import UNREADABLE, error_words, finding
 from chronotile.errors import ArrayNotFoundError, ChronotileError
 from chronotile.fleet.array_tables import BATCH_ROWS, READABLE, findings_table, twinned
 from chronotile.fleet.change_table import changes_of
-from chronotile.fleet.find_arrays import CONCURRENCY
+from chronotile.fleet.find_arrays import CONCURRENCY, find_all
 from chronotile.fleet.options import choose
-from chronotile.fleet.plan import find_all
 from chronotile.fleet.read_share import array_tables, in_order, window_of
 from chronotile.fleet.shares import ListedArray, listed_places, packed
 from chronotile.fleet.stream_state import FORGET_MS, Plans, Record, hashes, next_record

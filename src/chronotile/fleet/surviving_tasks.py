@@ -110,12 +110,13 @@ class Care(Generic[T]):
 
 def run_job(
     spark: SparkSession | None,
-    work: Callable[[T], Any],
     items: Sequence[T],
     progress: Callable[[int, int], None],
     results: Results,
+    *,
+    work: Callable[[T], Any],
     care: Care[T] | None = None,
-    finish: Callable[[list[Any]], Any] = list,
+    commit: Callable[[list[Any]], Any] = list,
 ) -> Any:
     """Call a function with each item, in a task each, and another one with all results.
 
@@ -123,27 +124,27 @@ def run_job(
 
     Args:
         spark: The session; None for processes of this machine.
-        work: The function that gets an item.
         items: The items.
         progress: Called now and then with (tasks done, all tasks).
         results: A folder for what tasks return.
+        work: The function that gets an item, in a task.
         care: What to do with items whose tasks die; without it, a death ends the job.
-        finish: Takes the results, in any order, where Spark's driver runs; its own is returned.
+        commit: Gets all results, in any order, on Spark's driver; what it returns is returned.
 
     Raises:
         ChronotileError: A function raised it.
         TaskError: A function raised another error.
     """
     if spark is None or not items:
-        return finish(_run_here(work, items, progress))
+        return commit(_run_here(work, items, progress))
     done: list[Any] = []
     groups = [[*items]]
     while groups:
         group, own = groups.pop(), results.new()
         total = len(done) + len(group) + sum(map(len, groups))
         show = partial(_show, progress, len(done), total)
-        end = partial(_end, None if groups else finish, done)
-        ended, death = _attempt(spark, work, group, end, show, own)
+        commit_last = partial(_commit_last, None if groups else commit, done)
+        ended, death = _attempt(spark, work, group, commit_last, show, own)
         if death is None and not groups:
             progress(total, total)
             return ended
@@ -160,7 +161,7 @@ def run_job(
                 raise death.cause
             groups.append(_in_place_of(group[death.task], care, alone=len(group) == 1))
     # The task that ran last had left its result when it died.
-    return finish(done)
+    return commit(done)
 
 
 def _in_place_of(item: T, care: Care[T], *, alone: bool) -> list[T]:
@@ -235,11 +236,11 @@ def _attempt(
     spark: SparkSession,
     work: Callable[[T], Any],
     items: list[T],
-    end: Callable[[list[tuple[int, str]]], Any],
+    commit: Callable[[list[tuple[int, str]]], Any],
     show: Callable[[int], None],
     results: Results,
 ) -> tuple[Any, _Death | None]:
-    """Run one write of Spark's; give what `end` returned, or which task died."""
+    """Run one write of Spark's; give what `commit` returned, or which task died."""
     from chronotile.fleet.session import rows_in_tasks, sink
 
     numbered = [(number, pickle.dumps(item)) for number, item in enumerate(items)]
@@ -250,8 +251,8 @@ def _attempt(
     watcher = threading.Thread(target=_watch, args=(results, show, over), daemon=True)
     watcher.start()
     try:
-        task = partial(_in_task, work, results)
-        return sink(frame, task, end, results.store, f"{results.folder}/end"), None
+        task, path = partial(_in_task, work, results), f"{results.folder}/end"
+        return sink(frame, work=task, commit=commit, store=results.store, path=path), None
     except BaseException as cause:
         spark.interruptTag(tag)
         died = _DIED.search(str(cause))
@@ -278,12 +279,12 @@ def _in_task(
     return number, text
 
 
-def _end(
-    finish: Callable[[list[Any]], Any] | None, earlier: list[Any], texts: list[tuple[int, str]]
+def _commit_last(
+    commit: Callable[[list[Any]], Any] | None, earlier: list[Any], texts: list[tuple[int, str]]
 ) -> Any:
-    """End the job; give the results, if something is left to do."""
+    """Commit, if this attempt is the last one; else give its results."""
     values = [answer_in(text) for _, text in texts]
-    return values if finish is None else finish([*earlier, *values])
+    return values if commit is None else commit([*earlier, *values])
 
 
 def _watch(results: Results, show: Callable[[int], None], over: threading.Event) -> None:

@@ -22,7 +22,7 @@ from support.stored_tables import files, version
 
 import chronotile as ct
 from chronotile.fleet import delta_store, run_pipeline
-from chronotile.fleet.delta_store import TABLES, started_ms
+from chronotile.fleet.delta_store import STORED, started_ms
 from chronotile.fleet.options import Options
 from chronotile.fleet.policy import policy_of
 from chronotile.fleet.run_pipeline import Job, run
@@ -97,14 +97,14 @@ def test_a_wave_is_one_commit_of_each_table(
     """The commit tells of which run it is, and `listings`, which is last, of waves."""
     out, waves = tmp_path / "out", list[int]()
 
-    def counted(*given: Any) -> Any:
+    def counted(*given: Any, **named: Any) -> Any:
         waves.append(version(out / "listings"))
-        return run_job(*given)
+        return run_job(*given, **named)
 
     monkeypatch.setattr(run_pipeline, "ARRAYS_IN_WAVE", 2)
     monkeypatch.setattr(run_pipeline, "run_job", counted)
     told = publish(root, out)
-    tables = {name: DeltaTable(str(out / name)) for name in TABLES}
+    tables = {name: DeltaTable(str(out / name)) for name in STORED}
     assert len(waves) > 1
     assert waves == [2 * number for number in range(len(waves))]
     assert told.versions["arrays"] == told.versions["commits"] == len(waves)
@@ -123,7 +123,7 @@ def test_a_wave_is_one_commit_of_each_table(
 def test_an_unchanged_run_commits_nothing(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert publish(root, out).versions
-    before = {name: (version(out / name), files(out / name)) for name in (*TABLES, "run_history")}
+    before = {name: (version(out / name), files(out / name)) for name in (*STORED, "run_history")}
     stored = sorted(out.rglob("*.parquet"))
     told = publish(root, out)
     assert (told.unchanged, dict(told.versions)) == (6, {})

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chronotile.fleet import flat_listing
-from chronotile.fleet.find_arrays import find_arrays
+from chronotile.fleet.find_arrays import find_arrays, search_folders
 from chronotile.fleet.inventory import whole_arrays
 from chronotile.fleet.options import Options
-from chronotile.fleet.plan import search_flat
 from chronotile.fleet.shares import listed_places
 from chronotile.history.listing import LISTED, list_array
 from chronotile.storage import bucket
@@ -67,7 +66,7 @@ def test_a_flat_list_finds_what_a_walk_finds(seed: int, monkeypatch: pytest.Monk
     (wide,) = top.wide
     assert top.uris == ()
     parts = wide.divided(chance.choice([1, 4, 99]))
-    found = [search_flat(part, Options()) for part in parts]
+    found = [search_folders(part, Options()) for part in parts]
     rows = whole_arrays([one.rows for one in found])
     places = list(listed_places(rows.to_batches()))
     walked = find_arrays(place)

@@ -9,7 +9,7 @@ from support.corpus_cases import CASES
 
 import chronotile as ct
 from chronotile.fleet.array_tables import (
-    LAST,
+    LARGEST_BIGINT,
     SCHEMAS,
     TABLES,
     ArrayTables,
@@ -20,7 +20,7 @@ from chronotile.format.names import MAX_TIMESTAMP
 
 SCHEMA = pa.schema([("array", pa.string()), ("t1", pa.int64()), ("word", pa.string())])
 
-times = st.integers(0, LAST)
+times = st.integers(0, LARGEST_BIGINT)
 words = st.one_of(st.none(), st.text(max_size=3))
 uris = st.sampled_from("abc")
 

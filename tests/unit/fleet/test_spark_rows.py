@@ -25,9 +25,9 @@ from support.plain_columns import without_times
 import chronotile as ct
 from chronotile import consolidate, vacuum
 from chronotile.errors import ChronotileError
-from chronotile.fleet.array_tables import LAST, TABLES, ArrayTables
+from chronotile.fleet.array_tables import LARGEST_BIGINT, TABLES, ArrayTables
 from chronotile.fleet.data_source import FilteredReader
-from chronotile.fleet.flat_listing import unlisted_rows
+from chronotile.fleet.flat_listing import rows_without_listing
 from chronotile.fleet.options import Options, read_options
 from chronotile.fleet.read_share import rows_of_array
 from chronotile.fleet.shares import ListedArray, shares
@@ -59,7 +59,7 @@ def tables_of(array: str, options: Options, names: tuple[str, ...]) -> Mapping[s
 def capped(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     times = ("t1", "t2", "visible_from", "visible_until")
     return [
-        {n: min(v, LAST) if n in times and v is not None else v for n, v in row.items()}
+        {n: min(v, LARGEST_BIGINT) if n in times and v is not None else v for n, v in row.items()}
         for row in rows
     ]
 
@@ -331,7 +331,7 @@ def test_a_table_of_arrays(tmp_path: Path, form: str) -> None:
 
 def test_shares_are_even_small_and_complete() -> None:
     arrays = [f"s3://lake/array-{n:06d}" for n in range(20_000)]
-    made = shares(unlisted_rows(arrays))
+    made = shares(rows_without_listing(arrays))
     assert sorted(place.uri for share in made for place in share.places()) == arrays
     loads = [len(share.places()) for share in made]
     assert max(loads) <= 256
