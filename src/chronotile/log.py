@@ -20,7 +20,7 @@ from chronotile.check.tags import tags_of
 from chronotile.errors import BadTimeError, ChronotileError, StorageError
 from chronotile.format import tiles
 from chronotile.format.kinds import EVENTS, FRAGMENTS
-from chronotile.format.names import MAX_TIMESTAMP, parse_name, try_parse
+from chronotile.format.names import MAX_TIMESTAMP, is_erasing, parse_name, try_parse
 from chronotile.format.timestamps import now_ms, span_text, time_text, to_ms
 from chronotile.history.read_history import History, read_history
 from chronotile.safe_text import html_card
@@ -398,7 +398,8 @@ def _reaches(delete: str, fragment: str) -> bool:
 def purges_of(log: Log) -> Iterator[Gap]:
     """Find the stretches at which rows that a later delete removed may be missing already.
 
-    A merge that purged them tells so in its footer; see `dataset.moments`.
+    A merge that purged them tells so in its footer; see `dataset.moments`. What an erasure purged
+    belongs to no time any more.
     """
     table, rules = log.history.table, log.rules
     rows = rules.fragment_rows[~rules.missing]
@@ -409,8 +410,8 @@ def purges_of(log: Log) -> Iterator[Gap]:
     columns = ("name", "t1", "has_delete_metadata", "applied_deletes")
     rows_of_facts = zip(*(facts[one].to_pylist() for one in columns), strict=True)
     for name, first, notes, applied in rows_of_facts:
-        times = [known.t2 for text in applied or () if (known := try_parse(text)) is not None]
-        last = max(times, default=0)
+        deletes = filter(None, map(try_parse, applied or ()))
+        last = max((one.t2 for one in deletes if not is_erasing(one)), default=0)
         if notes is False and last > first:
             yield Gap(first, last - 1, name, is_purge=True)
 

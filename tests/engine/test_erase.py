@@ -29,6 +29,7 @@ from chronotile.errors import ChronotileError
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con
 from chronotile.format.fragment_metadata import frame_metadata
+from chronotile.log import purges_of
 from chronotile.rows.erase import _Whole
 
 if TYPE_CHECKING:
@@ -184,6 +185,17 @@ def test_no_file_holds_it_and_every_other_row_is_as_before(
     tiledb.consolidate(uri)
     tiledb.vacuum(uri)
     assert rows(uri, 0, NOW) == sorted([*without(before)[0, NOW], (900, b"later", 900)])
+
+
+def test_an_erasure_drops_no_row_of_an_earlier_time(tmp_path: Path) -> None:
+    uri = make(tmp_path / "a")
+    plain(uri)
+    tiledb.consolidate(uri)
+    tiledb.vacuum(uri)
+    ct.open(uri).delete("v == 1", at=30)
+    opened(uri).erase(WHERE)
+    assert list(purges_of(ct.open_log(uri))) == []
+    assert rows(uri, 0, 15) == [(1, b"x", 1), (3, b"y", 3)]
 
 
 def test_a_dry_run_says_it_all_and_changes_nothing(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ MAX_VERSION = (1 << 32) - 1
 NEWEST_VERSION = 23
 """The newest known format version: files of later ones are left as they are."""
 
+_ERASING = "0" * 12
+"""How the uuid of a delete of an erasure begins; no uuid of an engine does."""
 _ERA_3 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})_(\d{1,10})", re.ASCII)
 _ERA_2 = re.compile(r"__(\d{1,20})_(\d{1,20})_([0-9a-f]{32})", re.ASCII)
 _ERA_1 = re.compile(r"__([0-9a-f]{32})_(\d{1,20})(?:_(\d{1,20}))?", re.ASCII)
@@ -124,6 +126,20 @@ def new_name(t1: int, t2: int, version: int | None) -> str:
     (1, 2)
     """
     return format_name(t1, t2, uuids.uuid4().hex, version)
+
+
+def erasing_name(t: int, version: int | None) -> str:
+    """Write the name of a delete of an erasure: a merge records it, and the array never has it.
+
+    >>> is_erasing(parse_name(erasing_name(1, 22))), is_erasing(parse_name(new_name(1, 1, 22)))
+    (True, False)
+    """
+    return format_name(t, t, _ERASING + uuids.uuid4().hex[len(_ERASING) :], version)
+
+
+def is_erasing(name: Name) -> bool:
+    """Return True if a delete was one of an erasure; see `erasing_name`."""
+    return name.uuid.startswith(_ERASING)
 
 
 def version_of(name: Name) -> int:

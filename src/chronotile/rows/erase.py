@@ -61,7 +61,14 @@ from chronotile.format.commit_files import (
     write_uri,
 )
 from chronotile.format.kinds import COMMITS, FRAGMENTS
-from chronotile.format.names import format_name, new_name, parse_name, try_parse, version_of
+from chronotile.format.names import (
+    erasing_name,
+    format_name,
+    new_name,
+    parse_name,
+    try_parse,
+    version_of,
+)
 from chronotile.format.timestamps import now_ms
 from chronotile.history.read_footers import FooterFile, read_consolidated
 from chronotile.history.read_history import read_history
@@ -678,7 +685,7 @@ class _Erasure:
         if matches.matches and matches.predicate is not None:
             conditions.append((last + 2, matches.predicate))
         for moment, condition in conditions:
-            name = new_name(moment, moment, schema.version)
+            name = erasing_name(moment, schema.version)
             payload = codec.encode(flatten(negate(condition)))
             deletes[f"{name}.del"] = tiles.encode(payload, version=schema.version, key=seal)
         name, companion = self._companion(matches, one.older)
