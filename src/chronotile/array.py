@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Array(Handle["Report"]):
-    """An array that is open."""
+    """An open array."""
 
     def __repr__(self) -> str:
         return f"<array at {self.uri}>"
@@ -79,7 +79,7 @@ class Array(Handle["Report"]):
         return self.log.tags
 
     def moment(self, time: Moment, where: str = "time") -> int:
-        """Give a time in any spelling, or a tag's name, in ms."""
+        """Convert a time in any spelling, or a tag's name, to ms."""
         return self.log.moment(time, where)
 
     def view(self, start: Moment = 0, end: Moment | None = None) -> View:
@@ -119,7 +119,7 @@ class Array(Handle["Report"]):
         kinds: Iterable[str] = EVENTS,
         size: bool = True,
     ) -> pa.Table:
-        """Tell what happened, in words, the newest first: what `chronotile log` prints.
+        """List what happened, in words, the newest first: what `chronotile log` prints.
 
         Args:
             start: Not before this.

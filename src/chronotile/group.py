@@ -46,7 +46,7 @@ _MOMENTS = ("at", "to", "keep")
 
 
 class Group(Handle[GroupReport]):
-    """A group that is open."""
+    """An open group."""
 
     def __repr__(self) -> str:
         return f"<group at {self.uri}>"
@@ -74,11 +74,11 @@ class Group(Handle[GroupReport]):
         return self.dataset.tags
 
     def members(self, as_of: Moment | None = None) -> Sequence[Member]:
-        """List the members of the group itself, at a moment, in no order."""
+        """List the group's own members at a moment, in no order; `tree` goes deeper."""
         return self.dataset.members(as_of)
 
     def tree(self, as_of: Moment | None = None) -> tuple[Node, ...]:
-        """List the members at any depth, each looked up where it lies."""
+        """List the members at any depth, and what is found at each place."""
         return self.dataset.tree(as_of)
 
     def logs(self) -> dict[str, Log]:
@@ -92,7 +92,7 @@ class Group(Handle[GroupReport]):
         return find_moments(self.dataset)
 
     def moment(self, time: Moment, where: str = "time") -> int:
-        """Give a time in any spelling, or a tag's name, in ms."""
+        """Convert a time in any spelling, or a tag's name, to ms."""
         return self.dataset.moment(time, where)
 
     def view(
@@ -159,7 +159,7 @@ class Group(Handle[GroupReport]):
         size: bool = True,
         member: str | None = None,
     ) -> pa.Table:
-        """Tell what happened in all members, each row with its member; see `Array.events`."""
+        """List what happened in all members, with a column `member`; see `Array.events`."""
         from chronotile.dataset.dataset_events import dataset_events
         from chronotile.show.story import EventFilter
 
@@ -196,7 +196,7 @@ class Group(Handle[GroupReport]):
         """List the members at a moment, at any depth, whose paths fit a pattern.
 
         Raises:
-            WrongCallError: None does.
+            WrongCallError: No path fits.
         """
         return self.dataset.fitting(member, end)
 

@@ -139,7 +139,7 @@ class Handle(ABC, Generic[R]):
         """
 
     def operations(self) -> pa.Table:
-        """Tell what this package did, the newest first; one row an operation.
+        """List what this package did, the newest first: one row for each operation.
 
         Columns: `id`, `time`, `command`, `options` and `rows` (JSON), `author`, `message`, `state`
         (`begun`, `done`, `failed`, `undone`, `final`), `undoes`, `put`, `hidden`, `removed`.
@@ -194,10 +194,10 @@ class Handle(ABC, Generic[R]):
         """Make a table of the array; of every array of a group, with the column `member` first."""
 
     def commits(self, *, member: str | None = None) -> pa.Table:
-        """Give one row a commit record, in time order; see `Log.commits`.
+        """List the commit records in time order, one row each; see `Log.commits`.
 
         Args:
-            member: Of a group: only members whose path fits this pattern, here and below.
+            member: Of a group: only members whose path fits this pattern.
         """
         return self._each(lambda log: log.commits(), member)
 
@@ -208,15 +208,15 @@ class Handle(ABC, Generic[R]):
         sizes: bool = True,
         member: str | None = None,
     ) -> pa.Table:
-        """Give one row a fragment: what it holds; see `Log.fragments`."""
+        """List the fragments, one row each: what it holds; see `Log.fragments`."""
         return self._each(lambda log: log.fragments(names=names, sizes=sizes), member)
 
     def lifelines(self, *, member: str | None = None) -> pa.Table:
-        """Give one row a fragment: from when to when it is visible, and why it stops."""
+        """List the fragments, one row each: when it is visible, and why it stops to be."""
         return self._each(lambda log: log.lifelines(), member)
 
     def usage(self, *, member: str | None = None) -> pa.Table:
-        """Give one row a file: why it is there, and the command that frees it.
+        """List the files, one row each: why it is there, and the command that frees it.
 
         Raises:
             ChronotileError: A member of a group cannot be read.
@@ -356,7 +356,7 @@ class Handle(ABC, Generic[R]):
         Args:
             t1: The earlier moment.
             t2: The later one.
-            rows: Tell the rows that differ. This needs `chronotile[engine]`.
+            rows: List the rows that differ. This needs `chronotile[engine]`.
             member: Of a group, with `rows`: only members whose path fits this pattern.
 
         Returns:
@@ -472,8 +472,8 @@ class Handle(ABC, Generic[R]):
     def apply(self, **how: Unpack[How]) -> R:
         """Carry out the updates, so that every TileDB program sees their values.
 
-        The rows that an update matches, as an open right before it sees them, are written with the
-        new values at the update's own time. NULL is no match. Needs `chronotile[engine]`.
+        TileDB writes the rows that an update matches with their new values, at the time of the
+        update. NULL is no match. Needs `chronotile[engine]`.
 
         Args:
             how: Options that every change takes.
@@ -581,9 +581,9 @@ class Handle(ABC, Generic[R]):
     ) -> R:
         """Merge small fragments into few, in a process of its own, away from the array.
 
-        Every window reads as before. The sources stay, out of sight, until a vacuum: then dense
-        arrays lose time travel inside of what was merged, and `undo` ends. Needs
-        `chronotile[engine]`.
+        Every window reads as before. The sources stay hidden until a vacuum; after it `undo` cannot
+        take the merge back, and a dense array cannot be read at the times between its sources.
+        Needs `chronotile[engine]`.
 
         Args:
             target_bytes: The size of a merged fragment, at most, such as `1GB`.
@@ -618,9 +618,9 @@ class Handle(ABC, Generic[R]):
     def repair(
         self, *, accept_loss: bool = False, commit_orphans: bool = False, **how: Unpack[How]
     ) -> R:
-        """Take out what keeps the engine from reading, and mend what can be mended.
+        """Move files that keep TileDB from reading into the quarantine, and mend what can be.
 
-        Nothing is destroyed: `undo` puts back what goes out.
+        Nothing is destroyed: `undo` puts the files back.
 
         Args:
             accept_loss: Mend a `.con` that was cut short even if nobody can tell which commit its
@@ -650,17 +650,18 @@ class Handle(ABC, Generic[R]):
         commits_only: bool = False,
         **how: Unpack[How],
     ) -> R:
-        """Make it, from a moment on, as it was at an earlier one: rows, schema and metadata.
+        """Go back to an earlier moment: rows, schema and metadata.
 
-        Tags stay. Every window that ends before stays as it is. Of a group: every member or none.
+        Tags stay. Windows that end before the change show what they showed. Of a group: every
+        member changes, or none.
 
         Args:
             to: The moment to go back to.
-            at: The moment from which on, after every commit; now, if it is left out.
+            at: The time of the change, later than every commit; now, if it is left out.
             keep_metadata: Leave the metadata as it is now.
             rewrite: Write the rows again, with TileDB, even if commits alone can do it.
-            commits_only: Refuse if commits alone cannot do it; without it TileDB, if it is
-                installed, writes the rows again then.
+            commits_only: Refuse if commits alone cannot do it; otherwise TileDB, if it is
+                installed, writes the rows again.
             how: Options that every change takes.
 
         Raises:
@@ -687,8 +688,8 @@ class Handle(ABC, Generic[R]):
 
         Args:
             name: The name of the delete or update, or enough of its id.
-            at: The moment from which on they come back, after every commit; now, if it is left
-                out. Every window that ends before stays as it is.
+            at: The time at which they come back, later than every commit; now, if it is left
+                out. Windows that end before it show what they showed.
             ever: Bring them back in every window; rows that a merge took out stay away.
             commits_only: Refuse if commits alone cannot do it; without it TileDB, if it is
                 installed, writes the rows again that nothing later overwrote or deleted.
@@ -729,15 +730,15 @@ class Handle(ABC, Generic[R]):
 
         Args:
             where: The predicate.
-            verify: A certificate: change nothing, and look again whether anything matches.
+            verify: A certificate: change nothing, and search again for rows that match.
             earlier_values: Erase also older values of these rows that would show again.
             orphan_age: How old a fragment without a commit must be to go: `24h`, or a number of
                 hours. A younger one may be a write under way.
             how: Options that every change takes.
 
         Returns:
-            What was done, with a `certificate`: what was read, what is left, and what nobody could
-            look at. A dry run has none.
+            What was done, with a `certificate`: what was read, what is left, and what could not be
+            searched. A dry run has none.
 
         Raises:
             NoEngineError: The engine is not installed.
@@ -778,7 +779,7 @@ class Handle(ABC, Generic[R]):
         """Find a delete or update by enough of its id: its name, and how to reach its array."""
 
     def undo(self, operation: Done | None = None, **how: Unpack[How]) -> R:
-        """Take back a change of ours: the last one, or that one.
+        """Take back the last change of this package, or the one that is given.
 
         Args:
             operation: The id of the operation, or the report of the change; also a report that an
@@ -806,16 +807,16 @@ class Handle(ABC, Generic[R]):
     ) -> R:
         """Make all fragments of staging arrays visible, in one step.
 
-        A reader sees none of it or all. In a group, what is staged for all members shows at one
-        moment, just ahead.
+        A reader sees none of it or all. In a group, all members show it from one moment on, shortly
+        after now.
 
         Args:
-            staging: Paths or URIs of staging arrays, or groups, or one of them.
+            staging: The path or URI of a staging array, or a list of them; of a group: of groups.
             at: The moment that the first fragment gets; the others follow in their order, a
                 millisecond each. Without it the fragments of an array keep their own times.
-            own_times: Of a group: let all fragments keep their own times; members follow each
-                other then.
-            again: Take also fragments that are, or were, in the target already.
+            own_times: Of a group: keep the fragments' own times; members then show them one by
+                one.
+            again: Also publish fragments that are, or were, in the target.
             allow_hidden: Go on even if a later delete hides rows of them.
             how: Options that every change takes.
 
@@ -840,7 +841,7 @@ class Handle(ABC, Generic[R]):
         link: Link = "hard",
         dry_run: bool = False,
     ) -> R:
-        """Make an array, or a group, elsewhere that shows what an open of this one shows.
+        """Make a new array, or group, that shows what an open of this one at a window shows.
 
         Args:
             target: A path or a URI of nothing yet, or of a clone that was broken off.
@@ -873,16 +874,16 @@ class Handle(ABC, Generic[R]):
         before: Callable[[Any], None] | None = None,
         on_file: Callable[[], None] | None = None,
     ) -> R:
-        """Make a copy elsewhere equal to this array or group, so that a reader can open it always.
+        """Make a copy elsewhere that a reader can open at any time, or bring it up to date.
 
-        Copies what is new, many files at once. A fragment is there before its commit, and what
-        replaces something before the file that hides it. The same call again brings the copy up to
-        date, also after a run that was killed. Of a group: every array and group in its folder,
-        then the lists of members. Encrypted arrays need no key.
+        Copies only new files: each fragment before its commit, and a merged fragment before the
+        file that hides its sources. If a run is killed, the same call again continues it. Of a
+        group: every array and group in its folder, then the lists of members. Encrypted arrays need
+        no key.
 
         Args:
             target: A path or a URI of nothing yet, or of an earlier copy.
-            prune: Remove what the source no longer has; without it that is hidden, and stays.
+            prune: Remove copied files that the source no longer has, instead of hiding them.
             check: Copy nothing; the findings are the files in which both differ.
             dry_run: Write nothing.
             message: Why; the records of both places keep it.
@@ -912,7 +913,7 @@ class Handle(ABC, Generic[R]):
     def tag(
         self, name: str, *, at: Moment | None = None, move: bool = False, **how: Unpack[How]
     ) -> R:
-        """Give a moment a name, which every option of a time takes.
+        """Give a moment a name, which can then stand for it wherever a time is asked for.
 
         Args:
             name: A letter first, then letters, digits and _.:/@+-.
@@ -926,7 +927,7 @@ class Handle(ABC, Generic[R]):
         return self._tag("tag", given(locals()), how)
 
     def untag(self, name: str, **how: Unpack[How]) -> R:
-        """Take a tag away: from then on a vacuum may remove what only it needs.
+        """Take a tag away: a vacuum may then remove what only this tag needed.
 
         Raises:
             RefusedError: There is no such tag.
@@ -974,7 +975,7 @@ def open(  # noqa: A001 (the name that users call)
     key: bytes | str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Array | Group:
-    """Open an array or a group, by what is there.
+    """Open the array or the group at a place.
 
     Args:
         uri: A local path, or a `file://`, `s3://`, `gs://` or `az://` URI.

@@ -139,7 +139,9 @@ def test_a_member_that_cannot_stops_all(
     arrays[1].vacuum("fragments")
     before = answers(arrays)
     said = run(capsys, "restore", group, "--to", "15", "--commits-only", status=1)
-    assert said["error"]["found"].startswith("the member inner/x cannot be changed: ")
+    words = said["error"]["found"]
+    assert words.startswith("the member inner/x cannot be changed: ")
+    assert (words.count("nothing was changed"), words.count("--member PATTERN")) == (1, 1)
     assert answers(arrays) == before
     run(capsys, "restore", group, "--to", "15", "--member", "obs")
     assert answers(arrays) == [((1, 1), (2, 2)), before[1]]

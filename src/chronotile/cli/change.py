@@ -582,7 +582,8 @@ def repair(call: Call, manifest: str | None, **options: Any) -> int:
     if not (done.has_steps or done.findings or call.how["member"] or call.as_json):
         left = [item for item in call.place.check() if item.severity != "info"]
         for item in left[:MOST_SHOWN]:
-            say(f"left alone: {item.code}  {item.path}: {item.hint}")
+            place = "/".join(filter(None, (item.array, item.path)))
+            say(f"left alone: {item.code}  {place}: {item.hint}")
         if len(left) > MOST_SHOWN:
             say(f"to list all {len(left):,}: chronotile check {shell_word(call.place.uri)}")
     return status
@@ -834,18 +835,22 @@ def list_tags(array: str, access: Access, as_json: bool) -> int:
 _STYLES = {"begun": "yellow", "failed": "red", "undone": "dim", "final": "dim"}
 
 
-def _operations(uri: str, found: Sequence[dict[str, Any]]) -> Iterator[RenderableType]:
-    """Give a line for each operation."""
+def _operations(
+    uri: str, found: Sequence[dict[str, Any]], *, is_group: bool
+) -> Iterator[RenderableType]:
+    """Give a line for each operation; one of a member, or of an array in a folder, says where."""
     yield Text(f"{uri}: {count_text(len(found), 'operation')}", "bold")
     if not found:
         return
     table = plain_table("id", "time", "command", "state", "author", "what and why")
     undone, known = undone_by(found), OperationWords(found)
+    whole = OperationWords(found, noun="group") if is_group else known
     for one in found:
         state = "undone" if one["id"] in undone else one["state"]
         styled = Text(state, _STYLES.get(state, ""))
-        words = known.words(one, author=False)
-        words += f"; {one['array']}" if one.get("array", uri) != uri else ""
+        place = one.get("array", uri)
+        words = (whole if place == uri else known).words(one, author=False)
+        words = words if place == uri else f"{place.removeprefix(f'{uri}/')}: {words}"
         table.add_row(one["id"], one["time"], _command(one), styled, one["author"] or "", words)
     yield table
 
@@ -910,6 +915,7 @@ def operations(array: str, id_: str | None, access: Access) -> Answer:
     from chronotile.array import Array
     from chronotile.change.operations import tell_operations
     from chronotile.fleet.list_places import operations_below
+    from chronotile.group import Group
 
     if array == "show" and id_ is not None and not Path(array).exists():
         array = "."
@@ -919,12 +925,12 @@ def operations(array: str, id_: str | None, access: Access) -> Answer:
     if isinstance(place, Array):
         listed = tell_operations(place.store)
     else:
-        listed = operations_below(array, access.storage, access.key)
+        listed = operations_below(array, access.storage, access.key, parts=id_ is not None)
     if listed is None:
         place, listed = place or access.open(array), []
     array = array if place is None else place.uri
     if id_ is None:
-        return Answer(listed, _operations(array, listed))
+        return Answer(listed, _operations(array, listed, is_group=isinstance(place, Group)))
     holders = {one.get("array", array) for one in listed if one["id"].startswith(id_.lower())}
     if place is None and len(holders) != 1:
         problem = f"{len(holders)} arrays have an operation whose id starts with {id_!r:.40}"

@@ -202,10 +202,11 @@ def _fix(found: FleetCheck, access: Access, *, ask: bool) -> bool:
     for one in found.findings:
         if "chronotile compact " in one.hint:
             command = f"chronotile compact {shell_word(one.array)}"
-            say(f"left alone: {command}: it writes cells anew, which can take long")
+            say(f"left alone: {command}: it rewrites cells, which can take long")
     if not wanted:
         found_any = any(one.severity != "info" for one in found.findings)
-        say(f"nothing to fix{' without a loss or a decision of yours' if found_any else ''}")
+        why = ": what is left would lose data, or is yours to decide" if found_any else ""
+        say(f"nothing to fix{why}")
         return False
     count = count_text(len(wanted), "change")
     if ask and not may_ask():

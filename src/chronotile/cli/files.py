@@ -378,7 +378,8 @@ def read_cases(place: str) -> tuple[Path, list[Case]]:
             for one in document["cases"]
         ]
     except (OSError, ValueError, KeyError, TypeError) as cause:
-        raise BadFileError(place, f"expected a file of cases, found: {cause}") from cause
+        why = cause.strerror if isinstance(cause, OSError) else cause
+        raise BadFileError(place, f"expected a file of cases, found: {why}") from cause
     for case in cases:
         path = PurePosixPath(case.path)
         if path.is_absolute() or ".." in path.parts:

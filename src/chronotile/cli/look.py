@@ -604,7 +604,8 @@ def _facts(row: MemberRow) -> str:
         parts.append(f"at {row.uri}")
     if row.problem:
         parts.append(row.problem)
-    return ", ".join(parts) + (f"; it cannot be read: {row.error}" if row.error else "")
+    facts = [", ".join(parts), f"it cannot be read: {row.error}" if row.error else ""]
+    return "; ".join(filter(None, facts))
 
 
 @command(epilog="\b\nExample:\n  chronotile members demo/dataset")
@@ -657,10 +658,15 @@ def moments(group: str, limit: int | None, access: Access) -> Answer:
     An array cannot be read before it was created. A dense array cannot be read whole at times
     between writes that were merged and vacuumed.
     """
+    from chronotile.dataset.member_tree import LOST
+
     place = access.open_group(group)
     with progress("reading members"):
         states = place.moments()
     if not states and not place.tree():
         raise ChronotileError(place.uri, "expected members, found none")
-    text = _states(place.uri, states, limit or len(states))
+    text = [*_states(place.uri, states, limit or len(states))]
+    if not states or states[-1].until is not None:
+        lost = (node for node in place.tree() if node.found in LOST)
+        text += [Text(f"not now: the member {node.path}: {node.problem}", "red") for node in lost]
     return Answer([state.to_dict() for state in states], text, 0 if states else 1)

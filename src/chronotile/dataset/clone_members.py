@@ -21,6 +21,7 @@ from chronotile.format.commit_files import decode_vac, vacuumed_name
 from chronotile.format.kinds import GROUP, GROUP_MARKER, META
 from chronotile.format.names import find_name, try_parse
 from chronotile.format.timestamps import now_ms
+from chronotile.safe_text import shell_word
 from chronotile.storage.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def clone_members(
     for node in nodes:
         if node.found in LOST or not node.is_inside or not node.member.is_relative:
             why = node.problem or "it lies elsewhere, or is named by an absolute URI"
-            raise RefusedError(dataset.uri, f"expected members to clone, found {node.path}: {why}")
+            hint = f"to see what is wrong: chronotile check {shell_word(dataset.uri)}"
+            problem = f"the member {node.path} cannot be cloned: {why}"
+            raise RefusedError(dataset.uri, f"{problem}; {hint}" if node.problem else problem)
     arrays = [node for node in nodes if node.found == "array"]
     window = {"start": dataset.moment(start)}
     window["end"] = now_ms() if end is None else dataset.moment(end)

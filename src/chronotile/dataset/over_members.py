@@ -102,6 +102,9 @@ class GroupReport:
     operation: str | None = None
     """The id of the operation that keeps the record."""
 
+    def __repr__(self) -> str:
+        return f"<{self.command} of {self.group}: {self.summary()}>"
+
     @property
     def failed(self) -> tuple[MemberOutcome, ...]:
         """The members that were not changed, against the wish of the caller."""
@@ -116,7 +119,8 @@ class GroupReport:
         """
         for one in self.failed:
             is_unread = one.status == ReadError.exit_code
-            hint = f"; to change others only, add {option('member', 'PATTERN')}"
+            name = f"; to change others only, name them with {option('member', 'PATTERN')}"
+            hint = name if len(self.outcomes) > 1 else ""
             raise refusal(self.group, one.path, str(one.error), hint, is_unread=is_unread)
 
     @property
@@ -204,7 +208,8 @@ def refusal(
     group: str, path: str, error: str, hint: str = "", *, is_unread: bool = False
 ) -> ChronotileError:
     """Make the refusal of a change because of one member, before anything was changed."""
-    problem = f"the member {path} cannot be changed: {error}; nothing was changed"
+    why = error.replace("; nothing was changed", "")
+    problem = f"the member {path} cannot be changed: {why}; nothing was changed"
     return (ReadError if is_unread else RefusedError)(group, f"{problem}{hint}")
 
 
@@ -326,7 +331,8 @@ def change_members(
         command, dataset.uri, dry_run=True, outcomes=outcomes, notes=notes, undoes=undoes
     )
     if dry_run:
-        return plan
+        none = "the change would be refused: it changes all these members, or none"
+        return replace(plan, notes=(*notes, none)) if all_or_none and plan.failed else plan
     if all_or_none:
         plan.refuse_failed()
     if not plan.has_steps:

@@ -23,6 +23,7 @@ from chronotile.dataset.over_members import ArrayOrGroup, left_alone, planned_as
 from chronotile.errors import ChronotileError, ReadError
 from chronotile.format.tag_entries import check_name
 from chronotile.format.timestamps import now_ms
+from chronotile.safe_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,8 +100,10 @@ def _marked(
     """
     for node in nodes:
         if node.found in LOST and there:
-            problem = f"the member {node.path} cannot be read"
-            raise RefusedError(dataset.uri, f"{problem}: {node.problem}")
+            problem = f"the member {node.path} cannot be read: {node.problem}; to see what is wrong"
+            raise RefusedError(
+                dataset.uri, f"{problem}: chronotile check {shell_word(dataset.uri)}"
+            )
         if node.store is None or node.found not in ("array", "group"):
             continue
         is_group = node.found == "group"

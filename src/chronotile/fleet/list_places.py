@@ -58,13 +58,17 @@ class PlaceRow(NamedTuple):
 
 
 def operations_below(
-    root: str, storage_options: Mapping[str, str] | None = None, key: bytes | None = None
+    root: str,
+    storage_options: Mapping[str, str] | None = None,
+    key: bytes | None = None,
+    *,
+    parts: bool = False,
 ) -> list[dict[str, Any]] | None:
     """List the operations of all arrays and groups below a place, newest first; None without any.
 
     Members of a group count, wherever they lie.
 
-    A change of a group is there once: the records in its members point to it.
+    A change of a group is there once, unless `parts`: the records in its members point to it.
     """
     fleet = find_arrays(root, storage_options, follow=True, key=key)
     places = (*fleet.groups, *fleet.uris)
@@ -74,7 +78,7 @@ def operations_below(
         for record in tell_operations(open_store(uri, storage_options))
     ]
     ids = {record["id"] for record in found}
-    found = [record for record in found if record["group"] not in ids]
+    found = [record for record in found if parts or record["group"] not in ids]
     return sorted(found, key=lambda one: (one["time"], one["id"]), reverse=True) if places else None
 
 

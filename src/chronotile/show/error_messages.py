@@ -220,7 +220,10 @@ def _usage_complaint(error: click.ClickException) -> Complaint:
         near = did_you_mean(word[1].strip("'"), words.split(", ")) if word else ""
         problem += near or (", which come first" if word and where else "")
         return Complaint(where, f"{problem}{example}", hint, status)
-    return Complaint(where, error.message, hint, status)
+    words = re.sub(
+        r"Got unexpected extra arguments? \((.*)\)", r"one value too many: \1", error.message
+    )
+    return Complaint(where, words if words == error.message else words + example, hint, status)
 
 
 def _of_call(example: str, context: click.Context) -> str:

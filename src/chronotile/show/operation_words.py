@@ -198,7 +198,8 @@ class OperationWords:
                 return f"repaired the {self.noun}"
             case "restore":
                 to = options.get("to")
-                moment = time_text(to) if isinstance(to, int) else to
+                moment = time_text(to) if isinstance(to, int) else str(to)
+                moment = repr(to) if moment[:1].isalpha() else moment  # a tag
                 return f"restored the {self.noun} to {moment}"
             case "undelete":
                 name = str(options.get("name"))
@@ -208,9 +209,9 @@ class OperationWords:
                 places = staging if isinstance(staging, list) else [staging]
                 return f"published {', '.join(map(str, places))}"
             case "tag":
-                return f"set the tag {options.get('name')}"
+                return f"set the tag {options.get('name')!r}"
             case "untag":
-                return f"removed the tag {options.get('name')}"
+                return f"removed the tag {options.get('name')!r}"
             case "clone":
                 return _copied("cloned", options)
             case "replicate":

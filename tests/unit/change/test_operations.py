@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 import shutil
 import socket
 import time
@@ -358,7 +359,8 @@ def test_the_command_lists_an_array_a_group_or_a_folder(
     assert main(["operations", "show", "ffffffff"]) == 2
     assert "0 arrays have an operation whose id starts with 'ffffffff'" in capsys.readouterr().err
     assert main(["operations", str(root)]) == 0
-    assert f'"why not"; {alone.uri}' in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert re.search(r"alone: set the tag 'first'; \"why not\"", out)
     (row,) = ct.open(alone.uri).operations().to_pylist()
     assert (row["id"], row["state"]) == (of_array["id"], "done")
 

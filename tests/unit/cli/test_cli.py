@@ -357,7 +357,7 @@ WRONG_CALLS = [
     (("vissible", "x"), 2, "did you mean visible?"),
     (("--colour",), 2, "there is no option --colour"),
     (("log",), 2, "log: ARRAY is missing"),
-    (("log", "ARRAY", "extra"), 2, "extra"),
+    (("log", "ARRAY", "extra"), 2, "log: one value too many: extra; for example: chronotile log "),
     (
         ("log", "ARRAY", "--since", "1.5"),
         2,

@@ -121,13 +121,15 @@ def test_operations_of_members_are_operations_of_the_group(
     inner = group / "inner" / "dense"
     done = ct.open(str(inner)).consolidate()
     whole = ct.open(str(group)).consolidate()
+    part = ct.open(str(group / "inner")).operations().to_pylist()[0]
+    assert run_json(capsys, "operations", group, part["id"])["group"] == whole.operation
     listed = run_json(capsys, "operations", group)
     places = {one["id"]: one["array"] for one in listed}
     assert places == {done.operation: str(inner), whole.operation: str(group)}
     assert run_json(capsys, "operations", group, done.operation)["id"] == done.operation
     _, out, _ = run(capsys, "operations", group)
-    assert f"; {inner}" in out
-    assert f"; {group}\n" not in out
+    assert "inner/dense: put the commits into one file" in out
+    assert f"{group}: put" not in out
 
 
 def test_nothing_is_staged_for_members_of_that_name(
@@ -208,6 +210,16 @@ def test_maintenance_goes_member_by_member(capsys: pytest.CaptureFixture[str], g
     status, out, _ = run(capsys, "consolidate", group)
     assert status == 1
     assert "inner/dense: nothing is there" in out
+    status, out, _ = run(capsys, "moments", group)
+    assert "not now: the member inner/dense: nothing is there" in out
+    status, out, _ = run(capsys, "restore", group, "--to", 1, "--dry-run")
+    assert (status, "the change would be refused" in out) == (1, True)
+    status, _, err = run(capsys, "repair", group)
+    assert (status, f"left alone: member-missing  {group}/inner/dense: " in err) == (1, True)
+    for call in (("clone", group, group.parent / "clone"), ("tag", "add", group, "t1")):
+        status, _, err = run(capsys, *call)
+        assert (status, f"to see what is wrong: chronotile check {group}" in err) == (1, True)
+    assert repr(ct.open(str(group)).vacuum(dry_run=True)).startswith(f"<vacuum of {group}: the ")
     status, _, err = run(capsys, "delete", group, "--where", "a < 3")
     assert status == 2
     assert "name the member whose rows are meant: --member " in err
