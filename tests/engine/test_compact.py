@@ -253,6 +253,18 @@ def test_an_update_is_not_purged(tmp_path: Path) -> None:
     assert every_window(array) == before
 
 
+def test_an_applied_update_does_not_stop_a_purge(tmp_path: Path) -> None:
+    """Its stand-in stays, as a merged fragment refers to it, and matches no row."""
+    array = made(tmp_path / "array")
+    array.commit(65, "a == 61", a=7)
+    array.consolidate("fragments")
+    ct.open(array.uri).apply()
+    assert list(array.commits_folder.glob("*.upd"))
+    before = array.answer()
+    assert compact(array, purge=True).losses == ()
+    assert array.answer() == before
+
+
 def test_a_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "group"
     tiledb.Group.create(str(root))

@@ -140,9 +140,9 @@ def test_a_vacuum_keeps_what_it_needs(dataset: Dataset, capsys: pytest.CaptureFi
     before = dataset.answers()
     tag_dataset(dataset.open(), "v1", at=20)
     report = run(capsys, "vacuum", dataset.uri)
-    held = [note for one in report["members"] for note in one["notes"] if " holds " in note]
+    held = [note for one in report["members"] for note in one["notes"] if "kept for " in note]
     assert [note.partition(" of ")[0] for note in held] == [
-        "the group's tag v1 holds 2 fragments"
+        "kept for the group's tag v1: 2 fragments"
     ] * 2
     assert all(note.endswith(" bytes") for note in held)
     assert dataset.fragments() == [3, 3]

@@ -88,10 +88,10 @@ def test_a_vacuum_keeps_what_a_tag_needs(array: EngineArray) -> None:
     add_tag(array.uri, "v2", at=30)
     tagged = array.answers([(0, 20), (0, 30), NOW])
     report = ct.vacuum(array.uri)
-    held = [note for note in report.notes if " holds " in note]
+    held = [note for note in report.notes if note.startswith("kept for ")]
     assert [note.split(" of ")[0] for note in held] == [
-        "the tag v1 holds 2 fragments",
-        "the tag v2 holds 3 fragments",
+        "kept for the tag v1: 2 fragments",
+        "kept for the tag v2: 3 fragments",
     ]
     assert any("is kept for the tag v1, the tag v2" in note for note in report.notes)
     assert len(array.files("__fragments")) == 4
@@ -123,9 +123,9 @@ def test_days_and_moments_can_be_kept(tmp_path: pathlib.Path) -> None:
     keep = (0, now - 31 * day)
     before = array.answers([*fresh, keep])
     report = ct.vacuum(array.uri, keep=[keep[1]], keep_days=4)
-    assert [note.split(" of ")[0] for note in report.notes if " holds " in note] == [
-        f"{keep[1]} ({time_text(keep[1])}) holds 1 fragment",
-        "the last 4 days holds 3 fragments",
+    assert [note.split(" of ")[0] for note in report.notes if "kept for " in note] == [
+        f"kept for {keep[1]} ({time_text(keep[1])}): 1 fragment",
+        "kept for the last 4 days: 3 fragments",
     ]
     assert array.answers([*fresh, keep]) == before
     assert len(array.files("__fragments")) == 6

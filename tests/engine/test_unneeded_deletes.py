@@ -126,7 +126,7 @@ def test_what_is_not_purged_keeps_its_delete(tmp_path: Path) -> None:
     array.delete(25, "a < 3")
     array.consolidate("fragments", (0, 27))
     report = ct.vacuum(array.uri, deletes=True)
-    assert "notes so" in " ".join(report.notes)
+    assert "keeps the removed cells" in " ".join(report.notes)
     assert len(array.files("__commits", "*.del")) == 1
     array.delete(30, "a == 4")
     assert "may hold cells as old" in " ".join(ct.vacuum(array.uri, deletes=True).notes)

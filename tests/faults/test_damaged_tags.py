@@ -100,7 +100,7 @@ def test_a_vacuum_keeps_what_a_tag_could_need(
     status, said, _ = run(capsys, "vacuum", place.uri, *storage)
     assert status == 1
     assert f"note: {bad} may hold a tag and cannot be read" in " ".join(said.split())
-    assert "a tag that cannot be read holds 2 fragments" in " ".join(said.split())
+    assert "kept for a tag that cannot be read: 2 fragments" in " ".join(said.split())
     assert array.answers(WINDOWS) == before
 
     status, said, error = run(capsys, "tag", "list", place.uri, "--json", *storage)

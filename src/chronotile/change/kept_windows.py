@@ -70,4 +70,4 @@ def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:
     labels = dict.fromkeys(label for found in removal.held_folders.values() for label in found)
     for label in labels:
         own = [size for folder, size in sizes.items() if label in removal.held_folders[folder]]
-        yield f"{label} holds {count_text(len(own), 'fragment')} of {sum(own):,} bytes"
+        yield f"kept for {label}: {count_text(len(own), 'fragment')} of {sum(own):,} bytes"

@@ -108,7 +108,7 @@ def _needed(commit: Delete, fragments: tuple[_FragmentNeeds, ...]) -> str | None
     """Say why a delete must stay; None if it need not."""
     for one in fragments:
         if commit.name in one.notes:
-            return f"{one.path} still holds cells that it removed, and notes so"
+            return f"{one.path} has applied it, and keeps the removed cells, marked"
     if removes_nothing(commit):
         return None
     for one in fragments:

@@ -59,6 +59,7 @@ from chronotile.check.conditions import text_or_name
 from chronotile.check.engine_open_cost import FooterCounts, consolidated_fragments, open_cost
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.tags import tags_of
+from chronotile.conditions.stored_conditions import is_harmless
 from chronotile.conditions.tree import fields
 from chronotile.errors import ChangedError, ChronotileError, WrongCallError, option
 from chronotile.format.cell_values import from_json
@@ -379,7 +380,7 @@ class _Conditions:
         for commit, row in tile_commits(rules, MAX_TIMESTAMP):
             file = table.uri(row).rpartition("/")[2]
             self.commits[file] = commit, bytes(table.tile(row)[0])
-        updates = [file for file in self.commits if file.endswith(".upd")]
+        updates = [file for file, _ in self._acting() if file.endswith(".upd")]
         if purge and updates:
             array = rules.history.array
             problem = f"a purge would lose the rows of the update {updates[0]}: TileDB takes it for"
@@ -398,8 +399,12 @@ class _Conditions:
 
     def purged(self) -> Iterator[tuple[str, Delete]]:
         """Give the deletes that a purge carries out: those of the future hide nothing yet."""
+        return (item for item in self._acting() if item[1].t2 <= self.now)
+
+    def _acting(self) -> Iterator[tuple[str, Delete]]:
+        """Give the deletes and updates that may match a row: all but stand-ins."""
         for file, (commit, _) in self.commits.items():
-            if commit.t2 <= self.now:
+            if commit.schema is None or not is_harmless(commit.stored, commit.schema):
                 yield file, commit
 
     def refused(self, parts: Sequence[Part], history: History) -> Iterator[tuple[str, str]]:
