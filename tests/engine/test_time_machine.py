@@ -426,6 +426,12 @@ def test_what_publish_refuses(array: EngineArray, tmp_path: pathlib.Path) -> Non
     stage.delete(60, "a == 7")
     with pytest.raises(RefusedError, match="is in force, and would hide rows"):
         ct.publish(stage.uri, array.uri)
+    loose = EngineArray(tmp_path / "loose").create(attrs=[tiledb.Attr("a", dtype=np.float64)])
+    loose.write_raw(50, x=[1], a=[1.0])
+    target = shutil.copytree(loose.folder, tmp_path / "target")
+    loose.delete(60, "a > 7.0")  # it takes NaN too, so an erasure refuses
+    with pytest.raises(RefusedError, match=r": chronotile compact \S* --purge --vacuum; then, "):
+        ct.publish(loose.uri, str(target))
     other = EngineArray(tmp_path / "other").create(attrs=[tiledb.Attr("a", dtype=np.int64)])
     other.write_raw(50, x=[1], a=[1])
     other.delete(60, "a == 7")  # the schema is told first: the delete does not matter then

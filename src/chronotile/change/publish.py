@@ -38,6 +38,7 @@ from chronotile.check.check_array import check
 from chronotile.check.conditions import text_or_name
 from chronotile.check.findings import RefusedError, WrongPlaceError, count_text
 from chronotile.check.tags import moment_in
+from chronotile.conditions.side_effects import also_removes
 from chronotile.errors import ChangedError, ChronotileError, option
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con, write_uri
@@ -445,7 +446,7 @@ def _refuse_conditions(source: Store, rules: Rules, state: PastState) -> None:
         RefusedError: A delete or an update is in force, or a fragment still keeps deleted cells.
     """
     place, deletes = shell_word(source.uri), View(rules, 0, MAX_TIMESTAMP).deletes
-    predicates = {one.name: text_or_name(one) for one in deletes}
+    known = {one.name: one for one in deletes}
     for_good = "nothing was changed; to remove the deleted rows for good, which cannot be undone"
     for item in state.updates:
         problem = f"the update {item.name.text} is in force, and would hide rows of the target"
@@ -453,13 +454,24 @@ def _refuse_conditions(source: Store, rules: Rules, state: PastState) -> None:
         raise RefusedError(source.uri, f"{problem}; {hint}")
     for item in state.deletes:
         problem = f"the delete {item.name.text} is in force, and would hide rows of the target"
-        erase = f"chronotile erase {place} --where {shell_word(predicates[item.name.text])}"
-        raise RefusedError(source.uri, f"{problem}; {for_good}: {erase}")
+        way = f"chronotile erase {place} --where {shell_word(text_or_name(known[item.name.text]))}"
+        if _hits_null(known[item.name.text]):  # an erasure refuses to
+            way = f"chronotile compact {place} --purge --vacuum"
+            way += f"; then, a day later: chronotile vacuum {place} --deletes"
+        raise RefusedError(source.uri, f"{problem}; {for_good}: {way}")
     for part in state.parts:
         if part.keeps_deleted:
             problem = f"the fragment {part.name.text} keeps rows that {part.applied[0]} deleted"
             purge = f"once they are 10 minutes old: chronotile compact {place} --purge"
             raise RefusedError(source.uri, f"{problem}; {for_good}, {purge}")
+
+
+def _hits_null(delete: Delete) -> bool:
+    """Tell if a delete also removes rows that its author did not name, such as with NULL."""
+    try:
+        return delete.schema is not None and bool(also_removes(delete.stored, delete.schema))
+    except ChronotileError:
+        return False
 
 
 def _told(delete: Delete) -> str:

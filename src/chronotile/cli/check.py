@@ -88,12 +88,13 @@ def _findings_text(
     found: FleetCheck, shown: Sequence[Finding], reach: Reach, as_of: int | None
 ) -> Iterator[RenderableType]:
     """Give array by array, each finding with its hint."""
+    first = {item.array: -at for at, item in enumerate(reversed(shown))}
     last = None
-    for item in shown:
+    for item in sorted(shown, key=lambda item: first[item.array]):
         if item.array != last:
             yield Text(item.array, "bold")
             last = item.array
-        yield Text(f"  {item.severity}: {item.code}  {item.path}", _STYLES[item.severity])
+        yield Text(f"  {item.severity}: {item.code}  {item.path}".rstrip(), _STYLES[item.severity])
         yield f"      {item.message}"
         yield Text(f"      -> {item.hint}", "green")
     counts = Counter(item.severity for item in found.findings)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from chronotile.check.findings import RefusedError
 from chronotile.dataset.member_tree import LOST
 from chronotile.dataset.open_dataset import refuse_groups
-from chronotile.errors import ChronotileError, PredicateError
+from chronotile.errors import ChronotileError, PredicateError, ReadError
 from chronotile.history.read_history import read_history
 from chronotile.log import Log
 from chronotile.rows.blame import BLAME_HEADS, blame_of
@@ -34,6 +34,7 @@ from chronotile.rows.diff import (
 )
 from chronotile.rows.engine import require_engine
 from chronotile.rows.read_rows import rows_of, with_notes
+from chronotile.safe_text import shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -220,7 +221,8 @@ def _arrays_of(nodes: Sequence[Node]) -> tuple[list[Node], list[str]]:
     lost = [node for node in nodes if node.found in LOST]
     unreadable = [node for node in lost if node.found == "unreadable"]
     if unreadable:
-        raise ChronotileError(unreadable[0].uri, unreadable[0].problem)
+        look = f"to look into it: chronotile check {shell_word(unreadable[0].uri)}"
+        raise ReadError(unreadable[0].uri, f"{unreadable[0].problem}; {look}")
     notes = [f"the member {n.path} is left out: {n.problem or n.found}" for n in lost]
     return [node for node in nodes if node.found == "array"], notes
 

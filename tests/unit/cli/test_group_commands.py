@@ -280,3 +280,14 @@ def test_a_plain_folder_says_what_is_below(
     assert status == 3
     assert f"1 array and 1 group below: chronotile ls {tmp_path}/lake" in err
     assert run(capsys, "log", tmp_path / "lake" / "a", "--member", "x")[0] == 2
+
+
+def test_a_damaged_member_is_checked_as_one_place(
+    capsys: pytest.CaptureFixture[str], group: Path
+) -> None:
+    (group / "inner" / "__group" / "__99_99_00112233445566778899aabbccddeeff_2").write_bytes(b"x")
+    inner = group / "inner"
+    _, out, _ = run(capsys, "check", group)
+    assert [line for line in out.splitlines() if line.startswith("/")].count(str(inner)) == 1
+    status, _, err = run(capsys, "rows", group)
+    assert (status, f"to look into it: chronotile check {inner}" in err) == (3, True)
