@@ -43,7 +43,7 @@ Data moves one way through the rooms: each imports only from those above it.
     fleet         whole fleets: finding arrays, tables, Spark, streams, the pipeline, maintenance
     cli           the command line
 
-F1 to F17, all over the code, are faults of the engine; `guides/faults.md` explains each.
+F1 to F19, all over the code, are faults of the engine; `guides/faults.md` explains each.
 
 Beside them: `log`, one array's log, where reading, rules, checks and words meet; `handle`, `array`
 and `group`, which users hold; and `shims` and `spark`, the functions of earlier

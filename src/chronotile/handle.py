@@ -127,7 +127,9 @@ class Handle(ABC, Generic[R]):
     ) -> R:
         """Plan a change, and carry it out unless it is a dry run.
 
-        First, changes that were broken off are finished or taken back.
+        First, changes that were broken off are finished or taken back. An option has one name all
+        the way: on the command line, of the method here (`given(locals())`), of the planner. Only
+        `group_tags` is no option: a group adds it for its members (`OfGroup.tags`).
 
         Args:
             command: The name of the change.

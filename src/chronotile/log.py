@@ -330,7 +330,7 @@ class Log:
         names = [table.name(row) for row in self.rules.visible(0, MAX_TIMESTAMP)[0].tolist()]
         wanted = [n for n in names if n in merged or len(set(parse_name(n)[:2])) == 2]
         counts: Counter[str] = Counter()
-        if len(table.tile_rows):
+        if len(table.condition_rows):
             from chronotile.history.read_footers import FooterReader
 
             reader = FooterReader(self.store, self.history)

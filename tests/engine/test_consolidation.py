@@ -290,7 +290,7 @@ def record(
 
 
 def held(table: CommitTable, row: int) -> bytes | None:
-    return table.tile(row)[0] if row in table.tile_rows else None
+    return table.tile(row)[0] if row in table.condition_rows else None
 
 
 @pytest.mark.parametrize("case", CASES)

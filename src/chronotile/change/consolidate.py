@@ -176,7 +176,7 @@ def wanted_rows(table: CommitTable, *, updates: bool) -> I64:
     newer = table.is_from_version(NEWEST_VERSION + 1)
     writes = np.flatnonzero(table.effective & is_write & ~table.ignored & ~table.implied & ~newer)
     best: dict[str, tuple[tuple[bool, tuple[int, str]], int]] = {}
-    for row in table.tile_rows.tolist():
+    for row in table.condition_rows.tolist():
         loose = table.is_loose(row)
         if newer[row] or (loose and uris.ext[row] == UPD and not updates):
             continue

@@ -28,13 +28,13 @@ from chronotile.format import cell_values, tiles
 from chronotile.format.commit_files import decode_con
 from chronotile.format.documents import json_text, read_json
 from chronotile.format.kinds import (
+    CONDITIONS,
     FRAGMENT_META,
     GROUP,
     LINES,
     META,
     OLD_SCHEMA,
     SCHEMA,
-    TILES,
 )
 from chronotile.safe_text import printable
 
@@ -278,7 +278,7 @@ def is_file_naming(data: bytes, path: str, key: bytes | None, values: NamedValue
     if path.endswith(".con"):
         records = decode_con(data, path)
         return any(one.tile and is_naming(one.tile, one.uri, key, values) for one in records)
-    if path.endswith(TILES):
+    if path.endswith(CONDITIONS):
         return is_naming(data, path, key, values)
     if values.are_in_bytes(data):
         return True

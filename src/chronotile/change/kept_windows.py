@@ -16,7 +16,7 @@ from chronotile.visibility.lifelines import Kept, kept_for, kept_since
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from chronotile.check.vacuumable_fragments import Removal
+    from chronotile.check.vacuumable_fragments import Vacuumable
     from chronotile.format.tag_entries import Tags
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
@@ -61,13 +61,13 @@ def doubtful(tags: Tags) -> Iterator[str]:
         yield f"{doubt}; nothing that a tag could need goes; {doubt.hint}"
 
 
-def held_by_windows(store: Store, removal: Removal) -> Iterator[str]:
+def held_by_windows(store: Store, vacuumable: Vacuumable) -> Iterator[str]:
     """Note how many fragments each window keeps."""
     sizes = {
         folder: sum(entry.size or 0 for entry in store.list_prefix(folder))
-        for folder in removal.held_folders
+        for folder in vacuumable.held_folders
     }
-    labels = dict.fromkeys(label for found in removal.held_folders.values() for label in found)
+    labels = dict.fromkeys(label for found in vacuumable.held_folders.values() for label in found)
     for label in labels:
-        own = [size for folder, size in sizes.items() if label in removal.held_folders[folder]]
+        own = [size for folder, size in sizes.items() if label in vacuumable.held_folders[folder]]
         yield f"kept for {label}: {count_text(len(own), 'fragment')} of {sum(own):,} bytes"

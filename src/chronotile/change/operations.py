@@ -465,7 +465,7 @@ def schema_names(store: Store) -> tuple[str, ...]:
     return (OLD_SCHEMA,) if OLD_SCHEMA in store.list_names().files else ()
 
 
-class Told(Protocol):
+class RecordContent(Protocol):
     """The content of a record: the report of an array or of a group."""
 
     @property
@@ -585,7 +585,9 @@ def find_other(
     return None
 
 
-def _new(store: Store, planned: Told, known: Collection[Operation] | None = None) -> Operation:
+def _new(
+    store: Store, planned: RecordContent, known: Collection[Operation] | None = None
+) -> Operation:
     """Give an operation an id, and a time behind all others: a clock may have gone back."""
     known = list_operations(store) if known is None else known
     at_ms = max((planned.at_ms, *(one.at_ms + 1 for one in known)))
@@ -594,7 +596,7 @@ def _new(store: Store, planned: Told, known: Collection[Operation] | None = None
 
 def begin(
     store: Store,
-    planned: Told,
+    planned: RecordContent,
     who: Who,
     *,
     exclusive: bool = False,
@@ -640,7 +642,7 @@ def begin(
 
 
 def go_on(
-    store: Store, operation: Operation, planned: Told, who: Who, *, aside: bool = False
+    store: Store, operation: Operation, planned: RecordContent, who: Who, *, aside: bool = False
 ) -> None:
     """Write down what else is about to happen, in the record of an operation that was begun.
 
@@ -660,7 +662,7 @@ def go_on(
 
 
 def end(
-    store: Store, operation: Operation, report: Told, who: Who, state: State = "done"
+    store: Store, operation: Operation, report: RecordContent, who: Who, state: State = "done"
 ) -> Operation:
     """Write down how a change ended, in place of what was begun."""
     ended = operation.turned(state)
@@ -675,7 +677,7 @@ def end(
     return ended
 
 
-def foreseen(store: Store, planned: Told, id_: str, state: State) -> dict[str, bytes]:
+def foreseen(store: Store, planned: RecordContent, id_: str, state: State) -> dict[str, bytes]:
     """Give the record that a planned change will have, to plan what comes after it."""
     done = _new(store, planned)._replace(id=id_).turned(state)
     document = _document(done, planned, Who(author=""), schema_names(store))
@@ -683,7 +685,7 @@ def foreseen(store: Store, planned: Told, id_: str, state: State) -> dict[str, b
 
 
 def _document(
-    operation: Operation, report: Told, who: Who, schemas: Sequence[str]
+    operation: Operation, report: RecordContent, who: Who, schemas: Sequence[str]
 ) -> dict[str, Any]:
     document = report.to_dict()
     # A moved array takes its records along: they say nothing of where it was.

@@ -138,8 +138,9 @@ Look: TypeAlias = "Callable[[Store], Seen | None]"
 
 Most only read. A few act, where what is to be done depends on what is found just then:
 
-  - `RewrittenRows`, `_BatchMerge` and `_Later` make the stages that follow, and write rows aside
-    for them; the stage's own steps are what the dry run tells, and are left out;
+  - `RewrittenRows`, `_BatchMerge`, `_Later` and `take_deletes_out` make the stages that follow; the
+    first three write rows aside for them. The stage's own steps are what the dry run tells, and are
+    left out;
   - `remove_orphans` removes orphans; the stage's own steps find them gone, and count them;
   - `Holds`, the last look of an undo and a merge's `after` take a switch back that must not stand;
   - the last look of `Showing` waits for a moment.

@@ -43,7 +43,7 @@ from chronotile.errors import ChangedError, ChronotileError, option
 from chronotile.format import tiles
 from chronotile.format.commit_files import decode_con, write_uri
 from chronotile.format.fragment_footer import read_head
-from chronotile.format.kinds import COMMITS, ENUMERATIONS, SCHEMA, TILES
+from chronotile.format.kinds import COMMITS, CONDITIONS, ENUMERATIONS, SCHEMA
 from chronotile.format.names import (
     MAX_TIMESTAMP,
     Name,
@@ -316,7 +316,7 @@ class Load:
         first = min(one.name.t1 for one in copies)
         for text, uri in fresh.items() if not self.wish.allow_hidden else ():
             name = try_parse(text)
-            if uri.endswith(TILES) and name is not None and name.t2 >= first:
+            if uri.endswith(CONDITIONS) and name is not None and name.t2 >= first:
                 unwanted.append(text)
         for text in unwanted:
             problem = f"expected that nobody else publishes this or deletes, found {text}"

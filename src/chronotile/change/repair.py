@@ -78,7 +78,7 @@ from chronotile.format.commit_files import (
     read_vac_line,
     write_uri,
 )
-from chronotile.format.kinds import COMMITS, FRAGMENTS, LINES, META, TILES, WRITES
+from chronotile.format.kinds import COMMITS, CONDITIONS, FRAGMENTS, LINES, META, WRITES
 from chronotile.format.names import MAX_TIMESTAMP, Name, is_name, is_newer, parse_name, time_order
 from chronotile.history.missing_fragments import is_near
 from chronotile.history.read_history import read_history
@@ -481,7 +481,7 @@ class Mender:
     def _put_deletes_back(self) -> None:
         """Put back the files of deletes that only a `.con` holds: the engine needs them (F1)."""
         table = self.history.table
-        for row in table.tile_rows.tolist():
+        for row in table.condition_rows.tolist():
             uri = table.uri(row)
             if table.is_loose(row) or not uri.endswith(".del") or uri in table.ignores:
                 continue
@@ -511,7 +511,7 @@ class Mender:
         changed = has_bad_lines
         for row in np.flatnonzero(table.source == number).tolist():
             uri = table.uri(row)
-            tile = table.tile(row)[0] if uri.endswith(TILES) else None
+            tile = table.tile(row)[0] if uri.endswith(CONDITIONS) else None
             if not is_commit_line(uri) or uri in self.dropped:
                 changed = True
                 continue

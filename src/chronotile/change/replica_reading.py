@@ -21,6 +21,7 @@ from chronotile.format.commit_files import is_cut_con, salvage_con, vacuumed_nam
 from chronotile.format.kinds import (
     COMMIT_FILES,
     COMMITS,
+    CONDITIONS,
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENT_METADATA,
@@ -34,7 +35,6 @@ from chronotile.format.kinds import (
     OWN,
     ROOT_FILES,
     SCHEMA,
-    TILES,
     WRITES,
 )
 from chronotile.format.names import is_name, parse_name, version_of
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from chronotile.storage.store import Entry, Store
 
-MUTABLE = (*TILES, *LINES)
+MUTABLE = (*CONDITIONS, *LINES)
 """Extensions of files whose content can change under one name."""
 ATTEMPTS = 8
 """How often to list a place that changes meanwhile."""
@@ -184,7 +184,7 @@ class LogReading:
         """URI of a delete or update -> its content, wherever it stands."""
         found: dict[str, set[bytes]] = {}
         for path, data in self.content.items():
-            if path.endswith(TILES):
+            if path.endswith(CONDITIONS):
                 found.setdefault(path, set()).add(data)
         for records in self.records.values():
             for uri, tile in records:

@@ -65,6 +65,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.groups import decode_details, encode_details
 from chronotile.format.kinds import (
     COMMITS,
+    CONDITIONS,
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENT_METADATA,
@@ -76,7 +77,6 @@ from chronotile.format.kinds import (
     META,
     OLD_SCHEMA,
     SCHEMA,
-    TILES,
     WRITES,
 )
 from chronotile.format.names import format_name, parse_name, try_parse, version_of
@@ -234,7 +234,7 @@ class _Round:
         puts = [s.path for s in steps if s.op in ("put", "copy") and s.fragment_files is None]
         removed = {step.path for step in steps if step.op == "remove"}
         names = (self.there.log_files.keys() | set(puts)) - removed
-        stand_ins = [s.path for s in steps if s.op == "replace" and s.path.endswith(TILES)]
+        stand_ins = [s.path for s in steps if s.op == "replace" and s.path.endswith(CONDITIONS)]
         there, uri = self.there.log_files, self.here.store.uri
         old = self.record or ReplicaRecord(uri, 0, digest_of(there), len(there))
         old = old._replace(source=uri)
@@ -675,7 +675,7 @@ class _Round:
         """Let deletes that the source took out match no row."""
         stand_ins = set(self.record.stand_ins) if self.record else set()
         for path, data in self.there.content.items():
-            if not path.endswith(TILES) or path in self.here.files:
+            if not path.endswith(CONDITIONS) or path in self.here.files:
                 continue
             wanted = self.here.tiles.get(path)
             if wanted is not None:

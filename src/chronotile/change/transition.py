@@ -569,9 +569,9 @@ def _in_commits(steps: Iterable[Step]) -> frozenset[str]:
 
 def wait_until(moment: int) -> None:
     """Wait for a moment that is just ahead, so that an open now sees it."""
-    ahead = moment - now_ms()
-    if 0 <= ahead <= _LONGEST_WAIT_MS:
-        time.sleep((ahead + 1) / 1000)
+    wait_ms = moment - now_ms()
+    if 0 <= wait_ms <= _LONGEST_WAIT_MS:
+        time.sleep((wait_ms + 1) / 1000)
 
 
 def look_under_way(store: Store, rules: Rules, effect: Effect) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from chronotile.change.plan import Plan, Seen, Stage, Step, check_mode, put
 from chronotile.change.sound_array import array_version, sound_history
 from chronotile.change.unneeded_deletes import plan_deletes, take_deletes_out, unneeded_deletes
 from chronotile.change.vacuum_metadata import (
-    Removals,
+    ReplacedRemoval,
     plan_footer_removal,
     plan_quarantine_removal,
     plan_replaced_removal,
@@ -48,7 +48,7 @@ from chronotile.change.vacuum_metadata import (
 from chronotile.check.findings import count_text
 from chronotile.check.fragment_health import inspect
 from chronotile.check.tags import doubtful_tags, tags_of
-from chronotile.check.vacuumable_fragments import Removal, removable
+from chronotile.check.vacuumable_fragments import Vacuumable, removable
 from chronotile.errors import BadFileError, ChangedError, ChronotileError
 from chronotile.format.commit_files import (
     FIRST_WITH_COMMITS,
@@ -105,17 +105,17 @@ def plan_vacuum(
     history, rules = sound_history(store, key)
     tags = tags_of(store, history)
     windows = kept_windows(store, history, tags, keep, keep_days, group_tags)
-    removal = Removal(fragments=(), vacuums=(), losses=(), notes=())
+    vacuumable = Vacuumable(fragments=(), vacuums=(), losses=(), notes=())
     if mode in ("fragments", "all"):
-        removal = removable(history, rules, partial(inspect, store, history), windows)
-    notes = [*doubtful(tags), *removal.notes, *held_by_windows(store, removal)]
+        vacuumable = removable(history, rules, partial(inspect, store, history), windows)
+    notes = [*doubtful(tags), *vacuumable.notes, *held_by_windows(store, vacuumable)]
     staying = (*(() if loose_deletes else (".del",)), *(() if updates else (".upd",)))
     retire = mode in ("commits", "all")
-    commits = CommitRemoval(store, history, removal, staying=staying, retire=retire)
+    commits = CommitRemoval(store, history, vacuumable, staying=staying, retire=retire)
     stages = [*commits.stages()]
     if mode in ("fragment-meta", "all"):
         stages += plan_footer_removal(store, history, commits.gone)
-    metadata = Removals()
+    metadata = ReplacedRemoval()
     if mode in ("array-meta", "all") and history.meta_vacuums:
         metadata = plan_replaced_removal(store, [array_metadata(history)], windows)
     stages += metadata.stages
@@ -152,7 +152,7 @@ def plan_vacuum(
         command="vacuum",
         array=store.uri,
         stages=tuple(stages),
-        losses=(*_losses(removal), *metadata.losses, *blocking),
+        losses=(*_losses(vacuumable), *metadata.losses, *blocking),
         notes=(*notes, *no_way_back(finals)),
         finals=tuple(finals),
         findings=tuple(doubtful_tags(store.uri, tags)),
@@ -178,8 +178,8 @@ def _note_on_loose_deletes(loose: Iterable[Step], array: str) -> Iterable[str]:
         )
 
 
-def _losses(removal: Removal) -> Iterable[str]:
-    for first, last in removal.losses:
+def _losses(vacuumable: Vacuumable) -> Iterable[str]:
+    for first, last in vacuumable.losses:
         when = f"{iso_time(first)} to {iso_time(last)}"
         yield (
             f"{LOSS} from {first} to {last} ({when}): windows that start or end "
@@ -197,7 +197,7 @@ class CommitRemoval:
         self,
         store: Store,
         history: History,
-        removal: Removal,
+        vacuumable: Vacuumable,
         *,
         staying: tuple[str, ...],
         retire: bool,
@@ -208,13 +208,13 @@ class CommitRemoval:
         removes commit files whose commits other files hold.
         """
         self._history, table, sizes = history, history.table, _Sizes(store)
-        rows = table.find([one.commit_uri for one in removal.fragments])
+        rows = table.find([one.commit_uri for one in vacuumable.fragments])
         rows = rows[~table.implied[rows]]
         in_use = {table.uri(row) for row in rows.tolist()}
         own = {table.uri(row) for row in rows[table.loose[rows]].tolist()}
         self._ignored = tuple(
             one.commit_uri
-            for one in removal.fragments
+            for one in vacuumable.fragments
             if one.commit_uri in in_use and one.commit_uri not in table.ignores
         )
         self.ign_puts: tuple[Step, ...] = ()
@@ -231,33 +231,36 @@ class CommitRemoval:
         known = history.listing.paths_of(".ign")
         free = self._coverage.free_ignores(known, cons) if retire else ()
         self.commit_removals = tuple(
-            sizes.removal(one.commit_uri, f"its fragment is listed in {one.because}")
-            for one in removal.fragments
+            sizes.remove_step(one.commit_uri, f"its fragment is listed in {one.because}")
+            for one in vacuumable.fragments
             if one.commit_uri in own
         )
-        paths = [one.folder for one in removal.fragments]
+        paths = [one.folder for one in vacuumable.fragments]
         listed = ahead(lambda path: store.list_prefix(path), paths, store.concurrency)
         self.folders = dict(zip(paths, listed, strict=True))
         """Folder of each fragment that goes -> its files."""
-        self._because = {one.folder: one.because for one in removal.fragments}
-        self._hidden_by = frozenset(one.because for one in removal.fragments)
+        self._because = {one.folder: one.because for one in vacuumable.fragments}
+        self._hidden_by = frozenset(one.because for one in vacuumable.fragments)
         """`.vac` files that list the fragments that go."""
-        self._held_by = frozenset(removal.relied_on)
+        self._held_by = frozenset(vacuumable.relied_on)
         """Folders of fragments that hold their cells."""
         self.vac_removals = tuple(
-            sizes.removal(path, "nothing is left of what it lists") for path in removal.vacuums
+            sizes.remove_step(path, "nothing is left of what it lists")
+            for path in vacuumable.vacuums
         )
         self.loose_removals = tuple(
-            sizes.removal(uri, f"stands in {holder}") for uri, holder in covered
+            sizes.remove_step(uri, f"stands in {holder}") for uri, holder in covered
         )
         holders = (*dict(covered).values(), *cons.values())
         self._relied_on = frozenset(holder for holder in holders if holder is not None)
         """`.con` files that hold what goes."""
         self.con_removals = tuple(
-            sizes.removal(path, f"{holder} holds all of it" if holder else "none of it counts")
+            sizes.remove_step(path, f"{holder} holds all of it" if holder else "none of it counts")
             for path, holder in cons.items()
         )
-        self.ign_removals = tuple(sizes.removal(path, "names no write of a .con") for path in free)
+        self.ign_removals = tuple(
+            sizes.remove_step(path, "names no write of a .con") for path in free
+        )
 
     @property
     def holders(self) -> dict[str, frozenset[str]]:
@@ -477,5 +480,5 @@ class _Sizes:
         self._known = {entry.path: entry.size for entry in files}
         self.times = {f.path: f.modified_ms for f in files if f.modified_ms is not None}
 
-    def removal(self, path: str, reason: str) -> Step:
+    def remove_step(self, path: str, reason: str) -> Step:
         return Step(op="remove", path=path, size=self._known.get(path), reason=reason)

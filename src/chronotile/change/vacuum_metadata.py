@@ -54,7 +54,7 @@ Footers = Mapping[str, bytes]
 _SAME = "every window sees what it saw before, less the time travel that was announced"
 
 
-class Removals(NamedTuple):
+class ReplacedRemoval(NamedTuple):
     """How files go that others replace, and what to say of it."""
 
     stages: tuple[Stage, ...] = ()
@@ -92,7 +92,7 @@ def plan_footer_removal(store: Store, history: History, going: Collection[str]) 
 
 def plan_replaced_removal(
     store: Store, folders: Iterable[MergeFolder], kept: Sequence[Kept]
-) -> Removals:
+) -> ReplacedRemoval:
     """Plan the removal of metadata, or of lists of members, that merged files replace.
 
     `kept` are windows that must see the files that they see.
@@ -107,7 +107,7 @@ def plan_replaced_removal(
         losses += replaced.losses()
         notes += replaced.kept_notes()
         relied_on |= {**replaced.readable, **replaced.vacuums}
-    return Removals(tuple(_replaced_stages(steps, relied_on)), tuple(losses), tuple(notes))
+    return ReplacedRemoval(tuple(_replaced_stages(steps, relied_on)), tuple(losses), tuple(notes))
 
 
 def refuse_other_bytes(read: Mapping[str, bytes], store: Store) -> None:

@@ -25,6 +25,7 @@ from chronotile.format.commit_files import commit_name, is_commit_line, is_cut_c
 from chronotile.format.kinds import (
     COMMIT_FILES,
     COMMITS,
+    CONDITIONS,
     ENUMERATIONS,
     FRAGMENT_META,
     FRAGMENTS,
@@ -34,7 +35,6 @@ from chronotile.format.kinds import (
     OLD_SCHEMA,
     ROOT_FILES,
     SCHEMA,
-    TILES,
 )
 from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.history.redundant_con_files import coverage
@@ -102,7 +102,7 @@ def cut_tile(history: History, path: str) -> int | None:
     table = history.table
     if not _is_cut(history, path):
         return None
-    rows = [row for row in table.tile_rows.tolist() if table.path(row) == path]
+    rows = [row for row in table.condition_rows.tolist() if table.path(row) == path]
     return max(rows, key=lambda row: table.tile(row)[1], default=None)
 
 
@@ -179,7 +179,7 @@ def _breaks_as_link(history: History, name: str) -> bool:
     stem, _, extension = name.rpartition(".")
     if extension == "wrt":
         return stem not in history.listing.fragments
-    return f".{extension}" in (*TILES, ".vac") and not is_name(stem)
+    return f".{extension}" in (*CONDITIONS, ".vac") and not is_name(stem)
 
 
 def _is_read(place: str, name: str) -> bool:
@@ -261,7 +261,7 @@ def _unneeded(history: History) -> Iterator[Finding]:
 def _records_with_tiles(rules: Rules) -> Iterator[Finding]:
     """Find the effects of deletes and updates inside of `.con` files: F1, F11, F12."""
     history, array, table = rules.history, rules.history.array, rules.history.table
-    tiles = table.tile_rows.tolist()
+    tiles = table.condition_rows.tolist()
     loose = {table.uri(row) for row in tiles if table.is_loose(row)}
     in_cons = _grouped(
         (table.uri(row), table.path(row)) for row in tiles if not table.is_loose(row)

@@ -86,7 +86,7 @@ def broken_tiles(rules: Rules) -> Iterator[Finding]:
 def _copies(history: History) -> Iterator[tuple[Delete, int]]:
     """Give further copies of deletes in `.con` files: the engine reads each of them (F12)."""
     table = history.table
-    for row in table.tile_rows.tolist():
+    for row in table.condition_rows.tolist():
         if not (table.effective[row] or table.is_loose(row) or table.uris.ext[row] != DEL):
             yield make_commit(history, Delete, row, None), row
 

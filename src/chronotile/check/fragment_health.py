@@ -164,7 +164,7 @@ def lost_deletes(history: History, health: Mapping[str, Health]) -> dict[str, tu
         The URIs of the deletes and updates, each with the folders of the fragments.
     """
     table = history.table
-    known = {table.uri(row) for row in table.tile_rows.tolist()}
+    known = {table.uri(row) for row in table.condition_rows.tolist()}
     lost: dict[str, tuple[str, ...]] = {}
     for path, item in health.items():
         for name in item.applied if item.keeps_deleted else ():

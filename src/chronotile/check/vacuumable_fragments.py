@@ -47,7 +47,7 @@ class Superseded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
+class Vacuumable:
     """The fragments that the `.vac` files of an array allow a vacuum to remove."""
 
     fragments: tuple[Superseded, ...]
@@ -67,7 +67,7 @@ def removable(
     rules: Rules,
     health: Callable[[Iterable[str]], Mapping[str, Health]],
     kept: Sequence[Kept] = (),
-) -> Removal:
+) -> Vacuumable:
     """Find the fragments that can go, and what is lost; `health` looks into some folders."""
     table, here = history.table, history.listing.fragment_paths()
     committed = {table.name(row): table.fragment_path(row) for row in rules.fragment_rows.tolist()}
@@ -129,7 +129,7 @@ def removable(
         if not has_cell_times and any(name[:2] != span for name in gone):
             first = min(vacuum.name.t1, *(name.t1 for name in gone))
             losses.append((first, max(vacuum.name.t2, *(name.t2 for name in gone))))
-    return Removal(
+    return Vacuumable(
         fragments=tuple(superseded.values()),
         vacuums=tuple(done),
         losses=_merged(losses),

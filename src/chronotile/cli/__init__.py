@@ -1,8 +1,10 @@
 """The command line: it opens, calls, prints.
 
 In: what the user typed. Out: a report on standard output, or a file. Decides nothing: a command is
-the method of the same name of `ct.open`, with the same options (`log` prints `Log.story`). No
-command knows another.
+the method of the same name of `ct.open`, with the same options, if it changes something. One that
+only looks may have more options, on how to print, and may call what that method calls, too: `log`
+`Log.story`, `visible` `view`, `rows` `row_reader`, `usage` `measure_usage`. No command knows
+another.
 
     program    the names of all commands; loads the module of the one that is called
     options    arguments and options that several commands share

@@ -22,11 +22,11 @@ from chronotile.cli.options import (
     access_options,
     array_argument,
     command,
+    completed_as,
     flag,
     form_of,
     go_on,
     json_option,
-    known,
     may_ask,
     out_option,
     read_pairs,
@@ -221,7 +221,7 @@ def changing(function: F) -> F:
     @shared_option(
         "--member",
         metavar="PATTERN",
-        type=known("member"),
+        type=completed_as("member"),
         help="Only members of a group whose path fits, such as ms/*.",
     )
     @shared_option(
@@ -274,7 +274,7 @@ _where = click.option(
     "--where",
     required=True,
     metavar="PREDICATE",
-    type=known("field"),
+    type=completed_as("field"),
     help="Which rows, such as 'a < 3'.",
 )
 _moment = time_option("--at", help="The time of the commit (default: now).")
@@ -313,7 +313,7 @@ def delete(call: Call, **options: Any) -> int:
     required=True,
     multiple=True,
     metavar="FIELD=VALUE",
-    type=known("field="),
+    type=completed_as("field="),
     help="The new value of a field; again for more fields.",
 )
 @_moment
@@ -608,7 +608,7 @@ def restore(call: Call, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile undelete demo/array 1edafe --dry-run")
 @changing
-@click.argument("name", metavar="NAME", type=known("commit"))
+@click.argument("name", metavar="NAME", type=completed_as("commit"))
 @_from_now
 @flag("--ever", help="Bring them back in every window; rows that a merge took out stay away.")
 @_commits_only
@@ -624,7 +624,7 @@ def undelete(call: Call, name: str, **options: Any) -> int:
 
 @command(epilog="\b\nExample:\n  chronotile undo demo/array --dry-run")
 @changing
-@click.argument("operation", metavar="[ID]", required=False, type=known("operation"))
+@click.argument("operation", metavar="[ID]", required=False, type=completed_as("operation"))
 def undo(call: Call, operation: str | None) -> int:
     """Take the last change of ARRAY back, or the one with that ID.
 
@@ -663,7 +663,11 @@ def publish(call: Call, staging: tuple[str, ...], **options: Any) -> int:
 @click.argument("target", metavar="TARGET", type=PlaceType("dir"))
 @window_options
 @click.option(
-    "--without", metavar="NAME", multiple=True, type=known("commit"), help="A commit to leave out."
+    "--without",
+    metavar="NAME",
+    multiple=True,
+    type=completed_as("commit"),
+    help="A commit to leave out.",
 )
 @click.option(
     "--link",
@@ -799,7 +803,7 @@ def add(call: Call, name: str, **options: Any) -> int:
 
 @tag.command(cls=Command, short_help="Take a tag of ARRAY away.")
 @changing
-@click.argument("name", metavar="NAME", type=known("tag"))
+@click.argument("name", metavar="NAME", type=completed_as("tag"))
 def remove(call: Call, name: str) -> int:
     """Take a tag of ARRAY away: a vacuum may then remove files that only the tag needs."""
     return call.show(call.place.untag(name, **call.how))
@@ -902,7 +906,7 @@ def _operation(document: dict[str, Any]) -> Iterator[RenderableType]:
 
 @command(epilog="\b\nExample:\n  chronotile operations demo/array")
 @array_argument
-@click.argument("id_", metavar="[ID]", required=False, type=known("operation"))
+@click.argument("id_", metavar="[ID]", required=False, type=completed_as("operation"))
 @access_options
 @reporting
 def operations(array: str, id_: str | None, access: Access) -> Answer:

@@ -107,7 +107,7 @@ class Lines:
 
     def _block(self, event: Event) -> str:
         """Give all lines of an event for a pipe, at once."""
-        lines = [f"{span_text(event.t1, event.t2)}  {event.kind}  {self._state(event)}"]
+        lines = [f"{span_text(event.t1, event.t2)}  {event.kind}  {self._state_here(event)}"]
         lines += [f"{_INDENT}{event.text}", *(f"{_INDENT}note: {note}" for note in event.notes)]
         lines.append(f"{_INDENT}{_where(event)}")
         block = "\n".join(lines)
@@ -135,7 +135,7 @@ class Lines:
     def _head(self, when: str, event: Event) -> Iterator[str]:
         """Give the time, the kind and the state; if that is too long, the state below."""
         assert self.width is not None
-        state = printable(self._state(event))
+        state = printable(self._state_here(event))
         if len(when) + len(event.kind) + 2 > self.width:
             first, _, when = when.partition(" to ")
             yield f"{self._styled(first, 'when')} to"
@@ -146,7 +146,7 @@ class Lines:
             yield head
             yield from self._wrapped(state, event.status)
 
-    def _state(self, event: Event) -> str:
+    def _state_here(self, event: Event) -> str:
         state = _state(event)
         is_change = event.kind in ("delete", "update") and not event.is_operation
         if is_change and event.offset and event.kind == "update":
@@ -218,9 +218,9 @@ POLL_SECONDS = 2.0
 """How long `--follow` waits between two looks, unless the user says otherwise."""
 
 
-Told: TypeAlias = "Event | MemberEvent"
+AnyEvent: TypeAlias = "Event | MemberEvent"
 """An event of an array, or of a member of a group."""
-Folded: TypeAlias = "tuple[Told, tuple[Event, ...]]"
+Folded: TypeAlias = "tuple[AnyEvent, tuple[Event, ...]]"
 """An event, and the commits that it stands for."""
 
 
@@ -232,7 +232,7 @@ class LogReport:
     commit is one, with the id of its operation: `commits` is for text alone.
     """
 
-    events: Callable[..., Iterator[Told]]
+    events: Callable[..., Iterator[AnyEvent]]
     """Gives the events commit by commit, the newest first, or the oldest with `reverse=True`."""
     folded: Callable[..., Iterator[Folded]]
     """Gives them likewise, one for each operation, with the commits that it stands for."""
@@ -269,7 +269,7 @@ class LogReport:
         """Give one object for each event, also for those that come."""
         yield from (event.to_dict() for event in self._first(self.events))
         if self.following is not None:
-            look: Callable[[], Iterable[Told]] = self.following.look
+            look: Callable[[], Iterable[AnyEvent]] = self.following.look
             yield from (event.to_dict() for event in coming(look, self.every))
 
     def lines(self, *, width: int | None, colour: bool) -> Iterator[str]:
@@ -298,7 +298,7 @@ class LogReport:
             return iter([*itertools.islice(events(), self.limit)][::-1])
         return itertools.islice(events(reverse=self.reverse or self.is_live), self.limit)
 
-    def _laid_out(self, told: Told, under: tuple[Event, ...], lines: Lines) -> Iterator[str]:
+    def _laid_out(self, told: AnyEvent, under: tuple[Event, ...], lines: Lines) -> Iterator[str]:
         """Lay out an event, and the commits that it stands for, further in."""
         path: str | None = getattr(told, "member", None)
         event: Any = getattr(told, "event", told)

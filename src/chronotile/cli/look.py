@@ -18,8 +18,8 @@ from chronotile.cli.options import (
     access_options,
     array_argument,
     command,
+    completed_as,
     flag,
-    known,
     member_option,
     moments_of_group,
     read_log,
@@ -442,7 +442,7 @@ def _advice_text(advice: Advice) -> Iterator[RenderableType]:
 
 @command(epilog="\b\nExample:\n  chronotile explain demo/array --end 2024-05-01T12:00:00Z")
 @array_argument
-@click.argument("name", metavar="[NAME]", required=False, type=known("commit"))
+@click.argument("name", metavar="[NAME]", required=False, type=completed_as("commit"))
 @window_options
 @member_option
 @access_options

@@ -85,8 +85,8 @@ class PlaceType(Parsed):
         super().__init__("place", completes=completes)
 
 
-def known(kind: Kind) -> Parsed:
-    """Make the type of a text that names something of the array on the line."""
+def completed_as(kind: Kind) -> Parsed:
+    """Make the type of any text, which a shell completes by what the array on the line has."""
     return Parsed("text", completes=kind)
 
 
@@ -276,7 +276,7 @@ def member_option(function: F) -> F:
     @shared_option(
         "--member",
         metavar="PATTERN",
-        type=known("member"),
+        type=completed_as("member"),
         help="Only members of a group whose path fits, such as ms/*.",
     )
     @functools.wraps(function)

@@ -21,10 +21,10 @@ from chronotile.cli.options import (
     access_options,
     array_argument,
     command,
+    completed_as,
     flag,
     form_of,
     json_option,
-    known,
     member_option,
     out_option,
     say,
@@ -267,30 +267,33 @@ def _write(
 @click.option(
     "--where",
     metavar="P",
-    type=known("field"),
+    type=completed_as("field"),
     help="Only rows that satisfy this predicate; all rows of the window are read for it.",
 )
 @click.option(
-    "--fields", metavar="A,B", type=known("field"), help="Only these dimensions and attributes."
+    "--fields",
+    metavar="A,B",
+    type=completed_as("field"),
+    help="Only these dimensions and attributes.",
 )
 @click.option(
     "--order-by",
     metavar="A,B",
-    type=known("field"),
+    type=completed_as("field"),
     help="Sort by these fields, such as 'amount desc,id'; all rows have to fit into memory.",
 )
 @flag("--count", help="Print only the number of rows.")
 @click.option(
     "--removed-by",
     metavar="NAME",
-    type=known("commit"),
+    type=completed_as("commit"),
     help="Show the rows that this delete or update removed, with their old values.",
 )
 @click.option(
     "--values",
     metavar="FIELD=VALUE",
     multiple=True,
-    type=known("field="),
+    type=completed_as("field="),
     help="With --removed-by: only rows with this value.",
 )
 @member_option
@@ -415,7 +418,7 @@ def diff(
     "row",
     metavar="FIELD=VALUE",
     multiple=True,
-    type=known("field="),
+    type=completed_as("field="),
     help="A dimension value, or any value the row has or had; again for more fields.  [required]",
 )
 @member_option

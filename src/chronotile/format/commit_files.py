@@ -25,7 +25,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronotile.errors import BadFileError, BadNameError
-from chronotile.format.kinds import COMMITS, TILES, WRITES
+from chronotile.format.kinds import COMMITS, CONDITIONS, WRITES
 from chronotile.format.names import Name, format_name, is_name, parse_name, version_of
 from chronotile.format.parsers import ConsolidatedCommitsSpec, IgnoreFileSpec, VacuumFileSpec, parse
 
@@ -41,8 +41,8 @@ _NAME = r"__[0-9a-f_]{34,}"
 _COMMIT_LINE = re.compile(rf"{COMMITS}/{_NAME}\.(?:wrt|del|upd)|{_NAME}\.ok", re.ASCII)
 _VAC_RELATIVE = re.compile(rf"/(?:__fragments/|__meta/)?({_NAME})", re.ASCII)
 _VAC_ABSOLUTE = re.compile(rf"(?:[A-Za-z][A-Za-z0-9+.-]*://|/)[^\x00-\x1f\\]*/({_NAME})", re.ASCII)
-_KNOWN = tuple(text.encode() for text in (*WRITES, *TILES))
-_WITH_TILE = tuple(text.encode() for text in TILES)
+_KNOWN = tuple(text.encode() for text in (*WRITES, *CONDITIONS))
+_WITH_TILE = tuple(text.encode() for text in CONDITIONS)
 _HIGHEST = (1 << 128) - 1
 _STRIDE = 1 << 104
 
@@ -75,7 +75,7 @@ def decode_con(data: bytes, where: str) -> tuple[ConRecord, ...]:
     records, offset = [], 0
     for item in parse(ConsolidatedCommitsSpec, where, data).records:
         end = offset + len(item.uri.encode()) + 1
-        if item.extension in TILES:
+        if item.extension in CONDITIONS:
             tile_offset = end + _U64.size
             records.append(ConRecord(item.uri, item.body.tile.raw, offset, tile_offset))
             offset = tile_offset + item.body.len_tile
@@ -90,7 +90,7 @@ def encode_record(record: ConRecord) -> bytes:
     line = record.uri.encode() + b"\n"
     if b"\n" in line[:-1]:
         raise BadNameError(repr(record.uri), "expected no newline in a URI, found one")
-    if record.uri.endswith(TILES):
+    if record.uri.endswith(CONDITIONS):
         if record.tile is None:
             raise BadFileError(record.uri, "expected the tile of a delete or update, found none")
         return line + _U64.pack(len(record.tile)) + record.tile
@@ -135,7 +135,7 @@ def cut_line(data: bytes) -> str | None:
     _, tiles = salvage_con(data)
     end = sum(tiles[-1][1:]) if tiles else 0
     text = data[end:].rpartition(b"\n")[2].decode("utf-8", "replace")
-    return text if text and not text.endswith((*WRITES, *TILES)) else None
+    return text if text and not text.endswith((*WRITES, *CONDITIONS)) else None
 
 
 def is_cut_con(data: bytes) -> bool:

@@ -39,14 +39,14 @@ COMMIT_WORDS = ("", "write", "write", "delete", "update")
 """The words for them, by number."""
 WRITES = EXTENSIONS[WRT:DEL]
 """Extensions of commits that have no content."""
-TILES = EXTENSIONS[DEL:]
-"""Extensions of commits whose content is a tile."""
+CONDITIONS = EXTENSIONS[DEL:]
+"""Extensions of commits whose content is a condition, in a tile."""
 
 FILE_WORDS = {".con": "consolidated", ".ign": "ignore", ".vac": "vacuum"}
 """Files that list commits or fragments: extension -> word."""
 LINES = tuple(FILE_WORDS)
 """Their extensions."""
-COMMIT_FILES = (*WRITES, *TILES, *LINES)
+COMMIT_FILES = (*WRITES, *CONDITIONS, *LINES)
 """Extensions of all files of the commit log."""
 ROOT_FILES = (".ok", ".vac", ".meta")
 """Extensions of files in the root of an array before version 12; the last is no commit file."""

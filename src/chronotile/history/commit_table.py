@@ -23,16 +23,22 @@ from chronotile.format.commit_files import decode_ign, salvage_con
 from chronotile.format.kinds import (
     COMMIT_WORDS,
     COMMITS,
+    CONDITIONS,
     DEL,
     EXTENSIONS,
     FRAGMENTS,
     OK,
-    TILES,
     UPD,
     WRT,
 )
 from chronotile.format.names import parse_name, version_of
-from chronotile.history.lines_to_columns import Tiles, scan_con, scan_names, scan_spans, tiles_of
+from chronotile.history.lines_to_columns import (
+    ConditionTiles,
+    condition_tiles,
+    scan_con,
+    scan_names,
+    scan_spans,
+)
 from chronotile.history.uri_columns import (
     NO_VERSION,
     Uris,
@@ -49,7 +55,7 @@ if TYPE_CHECKING:
     from chronotile.history.listing import Listing
     from chronotile.history.uri_columns import I32, I64, U64, Mask
 
-    Report: TypeAlias = Callable[[str, str, str], None]
+    ReportDamage: TypeAlias = Callable[[str, str, str], None]
 
 
 class RecordSource(NamedTuple):
@@ -88,7 +94,7 @@ class CommitTable:
     """Mask of the rows that an `.ign` names; no effect on loose records, deletes and updates."""
     effective: Mask
     """True for exactly one row of each effective commit."""
-    tile_rows: I64
+    condition_rows: I64
     """The rows of deletes and updates, in order; the next two columns belong to them."""
     tile_offset: I64
     tile_length: I64
@@ -181,7 +187,7 @@ class CommitTable:
         source = self._source(row)
         if source.loose:
             return self.loose_tiles[self.uri(row)], 0
-        at = int(self.tile_rows.searchsorted(row))
+        at = int(self.condition_rows.searchsorted(row))
         offset = int(self.tile_offset[at])
         return bytes(source.data[offset : offset + int(self.tile_length[at])]), offset
 
@@ -216,7 +222,7 @@ def build_table(
     listing: Listing,
     files: Mapping[str, bytes],
     cons: Mapping[str, memoryview],
-    report: Report,
+    report: ReportDamage,
 ) -> CommitTable:
     """Put the records of all files into one table.
 
@@ -231,7 +237,7 @@ def build_table(
         parts.append(_loose("", in_root, report))
     if implied or not parts:
         parts.append(_loose("", implied, report, implied=True))
-    loose_tiles = {path: data for path, data in files.items() if path.endswith(TILES)}
+    loose_tiles = {path: data for path, data in files.items() if path.endswith(CONDITIONS)}
     return _assembled(parts, loose_tiles, _ignores(listing, files, report))
 
 
@@ -240,10 +246,10 @@ class _SourceRecords(NamedTuple):
 
     source: RecordSource
     uris: Uris
-    tiles: Tiles
+    tiles: ConditionTiles
 
 
-def _consolidated(path: str, data: memoryview, report: Report) -> _SourceRecords:
+def _consolidated(path: str, data: memoryview, report: ReportDamage) -> _SourceRecords:
     try:
         uris, tiles = scan_con(data, path)
     except BadFileError as error:
@@ -251,7 +257,7 @@ def _consolidated(path: str, data: memoryview, report: Report) -> _SourceRecords
         spans, places = salvage_con(bytes(data))
         starts, lengths = np.array(spans, np.int64).reshape(len(spans), 2).T
         uris = scan_spans(data, starts, lengths)
-        tiles = tiles_of(places)
+        tiles = condition_tiles(places)
     return _readable(_SourceRecords(RecordSource(path, data, False), uris, tiles), report)
 
 
@@ -262,18 +268,20 @@ def _without(names: Sequence[str], non_writes: Sequence[str]) -> Sequence[str]:
 
 
 def _loose(
-    folder: str, names: Sequence[str], report: Report, *, implied: bool = False
+    folder: str, names: Sequence[str], report: ReportDamage, *, implied: bool = False
 ) -> _SourceRecords:
     uris, text = scan_names(names)
     rows = np.flatnonzero((uris.ext == DEL) | (uris.ext == UPD))
     nothing = np.full(len(rows), -1, np.int64)
     part = _SourceRecords(
-        RecordSource(folder, memoryview(text), True, implied), uris, Tiles(rows, nothing, nothing)
+        RecordSource(folder, memoryview(text), True, implied),
+        uris,
+        ConditionTiles(rows, nothing, nothing),
     )
     return _readable(part, report)
 
 
-def _readable(part: _SourceRecords, report: Report) -> _SourceRecords:
+def _readable(part: _SourceRecords, report: ReportDamage) -> _SourceRecords:
     """Drop the records whose name is unreadable, and report them."""
     source, uris, tiles = part
     if not uris.bad:
@@ -292,11 +300,11 @@ def _readable(part: _SourceRecords, report: Report) -> _SourceRecords:
     return _SourceRecords(
         source,
         Uris._make([*(column[keep] for column in uris[:-1]), ()]),
-        Tiles(place[tiles.row[kept]], tiles.offset[kept], tiles.length[kept]),
+        ConditionTiles(place[tiles.row[kept]], tiles.offset[kept], tiles.length[kept]),
     )
 
 
-def _ignores(listing: Listing, files: Mapping[str, bytes], report: Report) -> dict[str, str]:
+def _ignores(listing: Listing, files: Mapping[str, bytes], report: ReportDamage) -> dict[str, str]:
     ignores: dict[str, str] = {}
     for path in listing.paths_of(".ign"):
         try:
@@ -317,23 +325,23 @@ def _assembled(
     counts = [len(part.uris.start) for part in parts]
     source = _sources(counts)
     bases = accumulate(counts, initial=0)
-    tile_rows = np.concatenate([p.tiles.row + b for p, b in zip(parts, bases, strict=False)])
+    condition_rows = np.concatenate([p.tiles.row + b for p, b in zip(parts, bases, strict=False)])
     offsets = np.concatenate([part.tiles.offset for part in parts])
     lengths = np.concatenate([part.tiles.length for part in parts])
     rising = bool((uris.t1[1:] > uris.t1[:-1]).all())
     order = None if rising else order_by_time(uris, source)
     if order is not None:
         uris, place = reordered(uris, order)
-        source, tile_rows = picked(source, order), place[tile_rows]
-        by_row = np.argsort(tile_rows, kind="stable")
-        tile_rows, offsets, lengths = tile_rows[by_row], offsets[by_row], lengths[by_row]
+        source, condition_rows = picked(source, order), place[condition_rows]
+        by_row = np.argsort(condition_rows, kind="stable")
+        condition_rows, offsets, lengths = condition_rows[by_row], offsets[by_row], lengths[by_row]
     table = CommitTable(
         sources=tuple(part.source for part in parts),
         uris=uris,
         source=source,
         ignored=constant(0, bool, len(source)),
         effective=constant(1, bool, len(source)),
-        tile_rows=tile_rows,
+        condition_rows=condition_rows,
         tile_offset=offsets,
         tile_length=lengths,
         loose_tiles=loose_tiles,

@@ -22,7 +22,7 @@ import numpy as np
 
 from chronotile.errors import BadNameError
 from chronotile.format.commit_files import decode_con
-from chronotile.format.kinds import EXTENSIONS, OK, TILES, WRT
+from chronotile.format.kinds import CONDITIONS, EXTENSIONS, OK, WRT
 from chronotile.format.names import parse_name
 from chronotile.history.uri_columns import (
     NO_VERSION,
@@ -50,14 +50,14 @@ _LEN_MIXED = 1 << 14
 _LEN_MAX = 512
 _LEN_CHECKED = 1 << 17
 """Bytes of lines that are checked at once: with their bounds they stay in a core's cache."""
-_TILE_MARKS = tuple(text.encode() for text in TILES)
+_TILE_MARKS = tuple(text.encode() for text in CONDITIONS)
 _NEWLINE = 10
 _UNDERSCORE, _ZERO, _NINE, _A, _F = b"_09af"
 _U64 = struct.Struct("<Q")
 _THREAD = threading.local()
 
 
-class Tiles(NamedTuple):
+class ConditionTiles(NamedTuple):
     """The places of the tiles of deletes and updates in a `.con`."""
 
     row: I64
@@ -66,7 +66,7 @@ class Tiles(NamedTuple):
     length: I64
 
 
-def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
+def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, ConditionTiles]:
     r"""Read a consolidated commits file into columns.
 
     Raises:
@@ -85,7 +85,7 @@ def scan_con(data: bytes | memoryview, where: str) -> tuple[Uris, Tiles]:
     return uris, tiles
 
 
-def _has_strays(uris: Uris, tiles: Tiles) -> bool:
+def _has_strays(uris: Uris, tiles: ConditionTiles) -> bool:
     """Return True if any record is neither a write nor one that holds a tile."""
     if single_value(uris.ext) in (WRT, OK):
         return False
@@ -94,9 +94,9 @@ def _has_strays(uris: Uris, tiles: Tiles) -> bool:
     return bool(is_stray.any())
 
 
-def tiles_of(tiles: Sequence[tuple[int, int, int]]) -> Tiles:
+def condition_tiles(tiles: Sequence[tuple[int, int, int]]) -> ConditionTiles:
     """Put (row, offset, length) of each tile into columns."""
-    return Tiles(*np.array(tiles, np.int64).reshape(len(tiles), 3).T)
+    return ConditionTiles(*np.array(tiles, np.int64).reshape(len(tiles), 3).T)
 
 
 def scan_names(names: Sequence[str]) -> tuple[Uris, bytes]:
@@ -210,9 +210,9 @@ class _Walk:
         self._lengths.frombytes((np.concatenate(([end], ends)) - starts).tobytes())
         self._at = end + 1 + len(text)
 
-    def columns(self) -> tuple[Uris, Tiles]:
+    def columns(self) -> tuple[Uris, ConditionTiles]:
         """Put all lines into columns, in the order of their places."""
-        uris, tiles = concatenated(self._runs), tiles_of(self._tiles)
+        uris, tiles = concatenated(self._runs), condition_tiles(self._tiles)
         if not self._starts:
             return uris, tiles
         starts, lengths = np.frombuffer(self._starts, "q"), np.frombuffer(self._lengths, "q")

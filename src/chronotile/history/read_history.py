@@ -37,7 +37,7 @@ from chronotile.format.fragment_footer import (
     footer_size,
     read_head,
 )
-from chronotile.format.kinds import COMMITS, LINES, META, OK, TILES, WRT
+from chronotile.format.kinds import COMMITS, CONDITIONS, LINES, META, OK, WRT
 from chronotile.format.names import Name, parse_name, try_parse
 from chronotile.format.schema import Schema, decode_enumeration, decode_schema
 from chronotile.history.commit_table import CommitTable, build_table
@@ -59,8 +59,8 @@ ATTEMPTS = 3
 _LEN_KEPT = 1 << 16
 _LEN_TAIL = 1 << 20
 """Bytes at the end of a fragment's metadata that are read to find its footer."""
-_READ = (*LINES, *TILES)
-_WITH_CONDITIONS = (".con", *TILES)
+_READ = (*LINES, *CONDITIONS)
+_WITH_CONDITIONS = (".con", *CONDITIONS)
 
 
 class Problem(NamedTuple):
@@ -313,7 +313,7 @@ def _is_dense(
     for item in schemas:
         if item.schema is not None:
             return item.schema.dense, 0
-    if len(table.tile_rows):
+    if len(table.condition_rows):
         return False, 0
     calls = 0
     writes = table.effective & ~lost & ((table.uris.ext == WRT) | (table.uris.ext == OK))

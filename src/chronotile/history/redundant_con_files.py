@@ -210,7 +210,7 @@ class Coverage:
     def records(self, path: str) -> Records:
         """Give the commits of one `.con` by their URIs, each with its tile if it has one."""
         table, rows = self.table, self._rows(path)
-        has_tile = np.isin(rows, table.tile_rows)
+        has_tile = np.isin(rows, table.condition_rows)
         return {
             table.uri(row): table.tile(row)[0] if tiled else None
             for row, tiled in zip(rows.tolist(), has_tile.tolist(), strict=True)
@@ -229,7 +229,7 @@ def coverage(table: CommitTable, ignoring: Collection[str] = ()) -> Coverage:
 def differing_tiles(table: CommitTable) -> Iterator[tuple[str, str]]:
     """Find each `.con` that holds two different tiles of one commit, and the commit's URI."""
     known: dict[tuple[str, str], bytes] = {}
-    for row in table.tile_rows.tolist():
+    for row in table.condition_rows.tolist():
         if not table.is_loose(row):
             path, uri, tile = table.path(row), table.uri(row), table.tile(row)[0]
             if known.setdefault((path, uri), tile) != tile:
@@ -256,7 +256,7 @@ def commit_ids(table: CommitTable) -> I64:
     unsure[ids[pairs[~same]]] = True
     in_runs = np.zeros(len(table), bool)
     in_runs[pairs] = in_runs[pairs + 1] = True
-    tiles = table.tile_rows[in_runs[table.tile_rows]]
+    tiles = table.condition_rows[in_runs[table.condition_rows]]
     unsure[ids[tiles]] = True
     holds_tile = frozenset(tiles.tolist())
     known: dict[tuple[str, bytes | None], int] = {}
@@ -283,10 +283,10 @@ def _runs(table: CommitTable, rows: I64) -> tuple[I64, I64]:
     """
     source, start = table.source[rows], table.uris.start[rows]
     ends = start + table.uris.length[rows] + 1
-    place = np.searchsorted(table.tile_rows, rows)
-    place[place == len(table.tile_rows)] = 0
-    if len(table.tile_rows):
-        has_tile = table.tile_rows[place] == rows
+    place = np.searchsorted(table.condition_rows, rows)
+    place[place == len(table.condition_rows)] = 0
+    if len(table.condition_rows):
+        has_tile = table.condition_rows[place] == rows
         ends[has_tile] = (table.tile_offset + table.tile_length)[place[has_tile]]
     loose = np.array([one.loose for one in table.sources], bool)[source]
     follows = (start[1:] == ends[:-1]) & (source[1:] == source[:-1]) & ~loose[1:]

@@ -89,10 +89,10 @@ def _kinds(ext: Bytes) -> pa.Array:
 
 
 def _offsets(table: CommitTable, rows: I64) -> pa.Array:
-    if not len(table.tile_rows):
+    if not len(table.condition_rows):
         return pa.nulls(len(rows), pa.int64())
     offsets = np.full(len(table), -1, np.int64)
-    offsets[table.tile_rows] = np.maximum(table.tile_offset, 0)
+    offsets[table.condition_rows] = np.maximum(table.tile_offset, 0)
     return pa.array(offsets[rows], mask=offsets[rows] < 0)
 
 

@@ -53,7 +53,7 @@ from chronotile.format import tiles
 from chronotile.format.kinds import COMMITS, FRAGMENTS
 from chronotile.format.names import format_name
 from chronotile.rows.cell_source import applied_updates, cell_source
-from chronotile.rows.deletes_and_updates import Play
+from chronotile.rows.deletes_and_updates import CellBatch
 from chronotile.rows.engine_cells import stored_type
 from chronotile.rows.places import is_among, raw_value
 from chronotile.rows.read_rows import told_of_damage
@@ -128,20 +128,20 @@ def updated_rows(log: Log, updates: Sequence[RowChange], *, applied: bool) -> Up
     end = t if duplicates else t - 1
     source = cell_source(replace(at, end=end, changes=changes)) if end >= 0 else None
     for cells in source.batches(schema.fields) if source else ():
-        play = Play(schema.fields, cells)
+        batch = CellBatch(schema.fields, cells)
         hit = np.zeros(len(cells), bool)
         for number, change in enumerate(changes):
-            touched = play.act(number, change)
+            touched = batch.act(number, change)
             hit[touched] |= change.name in names
         if applied:
-            lost = _hidden(Play(schema.fields, cells), updates) & play.alive & ~hit
+            lost = _hidden(CellBatch(schema.fields, cells), updates) & batch.alive & ~hit
             unchanged += int(lost.sum())
             hit |= lost
-        rows = np.flatnonzero(hit & play.alive)
-        new.append(play.cells(rows))
+        rows = np.flatnonzero(hit & batch.alive)
+        new.append(batch.cells(rows))
         if duplicates:
-            old.append(Play(schema.fields, cells).act_all(earlier).cells(rows))
-            others.append(play.cells(np.flatnonzero(~hit & play.alive)))
+            old.append(CellBatch(schema.fields, cells).act_all(earlier).cells(rows))
+            others.append(batch.cells(np.flatnonzero(~hit & batch.alive)))
     columns = _joined(schema, new)
     if not duplicates and len(columns[0]):
         columns = _without_places_written(at, columns)
@@ -155,11 +155,11 @@ def updated_rows(log: Log, updates: Sequence[RowChange], *, applied: bool) -> Up
     )
 
 
-def _hidden(play: Play, updates: Sequence[RowChange]) -> Mask:
+def _hidden(batch: CellBatch, updates: Sequence[RowChange]) -> Mask:
     """Mask the cells, as they were written, that the engine takes updates to remove."""
-    hidden = np.zeros(len(play.times), bool)
+    hidden = np.zeros(len(batch.times), bool)
     for update in updates:
-        hidden[play.hit_by(replace(update, values=None))] = True
+        hidden[batch.hit_by(replace(update, values=None))] = True
     return hidden
 
 

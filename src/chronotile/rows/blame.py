@@ -17,7 +17,7 @@ from chronotile.conditions.tree import AllOf
 from chronotile.conditions.update_values import parse_row
 from chronotile.errors import PredicateError
 from chronotile.rows.cell_source import cell_source
-from chronotile.rows.deletes_and_updates import Play
+from chronotile.rows.deletes_and_updates import CellBatch
 from chronotile.rows.diff import with_heads
 from chronotile.rows.engine import Range
 from chronotile.rows.engine_cells import all_shown
@@ -99,9 +99,9 @@ def _blame(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
     start = 0
     for cells in batches:
         here = slice(start, start + len(cells))
-        play = Play(schema.fields, cells, None if until is None else until[here])
+        batch = CellBatch(schema.fields, cells, None if until is None else until[here])
         condition = AllOf(parts=leaves)
-        wanted[here] = _touch(play, at.changes, condition, writers[here], start, touched)
+        wanted[here] = _touch(batch, at.changes, condition, writers[here], start, touched)
         start += len(cells)
     if until is not None:
         # A row has a place: all that was ever there belongs to it.
@@ -110,7 +110,7 @@ def _blame(log: Log, row: Mapping[str, object] | Sequence[str]) -> pa.Table:
 
 
 def _touch(
-    play: Play,
+    batch: CellBatch,
     changes: Sequence[RowChange],
     wanted: Condition,
     writers: npt.NDArray[np.object_],
@@ -118,17 +118,17 @@ def _touch(
     touched: list[_Touched],
 ) -> Mask:
     """Play changes and note what each does; mask the rows that were ever as wanted."""
-    times, was_wanted = play.times, play.asked(wanted).copy()
+    times, was_wanted = batch.times, batch.asked(wanted).copy()
     for time, writer in dict.fromkeys(zip(times.tolist(), writers.tolist(), strict=True)):
         rows = np.flatnonzero((times == np.uint64(time)) & (writers == writer))
-        touched.append(_Touched(time, 1, WROTE, writer, rows + start, play.cells(rows)))
+        touched.append(_Touched(time, 1, WROTE, writer, rows + start, batch.cells(rows)))
     for number, change in enumerate(changes):
-        rows = play.act(number, change)
+        rows = batch.act(number, change)
         if len(rows):
             rank, event = (0, CHANGED) if change.is_update else (2, REMOVED)
-            cells = play.cells(rows)
+            cells = batch.cells(rows)
             touched.append(_Touched(change.t, rank, event, change.name, rows + start, cells))
-            was_wanted |= play.asked(wanted)
+            was_wanted |= batch.asked(wanted)
     return was_wanted
 
 

@@ -60,7 +60,7 @@ class _Kind(NamedTuple):
     """The merged fragment, alone of its kind, that has applied deletes to cells without a field."""
 
 
-class _Removals(NamedTuple):
+class _RemovedCells(NamedTuple):
     """How a merged fragment tells which cells a delete has removed that lacked its fields."""
 
     files: Mapping[str, bytes]
@@ -78,7 +78,7 @@ class CellSource:
     """The rows of their commits in the log's table."""
     instead: Mapping[str, Mapping[str, bytes]]
     """Merged fragment -> metadata without the removed cells, if it names any."""
-    removals: Mapping[str, _Removals]
+    removals: Mapping[str, _RemovedCells]
     every_version: bool
     """Give older cells of a place too."""
 
@@ -210,7 +210,7 @@ def cell_source(
     reader = FooterReader(log.store, log.history)
     lacks: dict[str, frozenset[str]] = {}
     instead: dict[str, Mapping[str, bytes]] = {}
-    removals: dict[str, _Removals] = {}
+    removals: dict[str, _RemovedCells] = {}
     for name, stored in reader.read(sorted(set(wanted)), applied=True):
         if isinstance(stored, ChronotileError):
             kind = BadFileError if isinstance(stored, BadFileError) else ReadError
@@ -223,7 +223,9 @@ def cell_source(
                 instead[name] = {METADATA: bared_metadata(log.store, reader, stored)}
                 filled = frozenset().union(*lacking.values()) - lacks[name]
                 if times := _removed_unfilled(at, stored, filled):
-                    removals[name] = _Removals(_files_of_removals(log.store, reader, stored), times)
+                    removals[name] = _RemovedCells(
+                        _files_of_removals(log.store, reader, stored), times
+                    )
     kinds: dict[_Kind, list[int]] = {}
     for row, name in zip(visible, names, strict=True):
         one = _Kind(lacks.get(name, frozenset()), name if name in removals else None)

@@ -24,7 +24,7 @@ from chronotile.errors import ChronotileError, WrongCallError
 from chronotile.format.kinds import DEL, OK, UPD
 from chronotile.format.names import MAX_TIMESTAMP, uuid_of
 from chronotile.rows.cell_source import cell_source
-from chronotile.rows.deletes_and_updates import Play
+from chronotile.rows.deletes_and_updates import CellBatch
 from chronotile.rows.diff import Pairs, after_table, dense_pairs, pairs_table, side_by_side
 from chronotile.rows.engine_cells import all_shown, shown_type
 from chronotile.rows.snapshot import last_time, snapshot
@@ -56,7 +56,7 @@ class RemovedRows:
         """The Arrow schema of the rows."""
         return pa.schema([pa.field(f.name, shown_type(f)) for f in self.at.schema.fields])
 
-    def plays(self) -> Iterator[tuple[Play, npt.NDArray[np.intp]]]:
+    def cells_hit(self) -> Iterator[tuple[CellBatch, npt.NDArray[np.intp]]]:
         """Give cells as they are right before the change, and the rows that it hits."""
         # An update acts on the rows that were written before its own millisecond.
         end = self.change.t - self.change.is_update
@@ -65,15 +65,15 @@ class RemovedRows:
         fields, wanted = self.at.schema.fields, AllOf(parts=self.wanted)
         acting = replace(self.at, end=end, changes=(*self.at.changes, self.change))
         for cells in cell_source(acting).batches(fields):
-            play = Play(fields, cells).act_all(self.at.changes)
-            rows = play.hit_by(self.change)
-            rows = rows[play.asked(wanted)[rows]]
+            batch = CellBatch(fields, cells).act_all(self.at.changes)
+            rows = batch.hit_by(self.change)
+            rows = rows[batch.asked(wanted)[rows]]
             if len(rows):
-                yield play, rows
+                yield batch, rows
 
     def count(self) -> int:
         """Count the rows."""
-        return sum(len(rows) for _, rows in self.plays())
+        return sum(len(rows) for _, rows in self.cells_hit())
 
     def as_deletes(self) -> RemovedRows:
         """Take every update for a delete, as the engine does."""
@@ -83,8 +83,8 @@ class RemovedRows:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read the rows."""
-        for play, rows in self.plays():
-            cells = all_shown(self.at.schema.fields, play.cells(rows), self.at.log.array)
+        for batch, rows in self.cells_hit():
+            cells = all_shown(self.at.schema.fields, batch.cells(rows), self.at.log.array)
             yield pa.RecordBatch.from_arrays(cells, schema=self.schema)
 
     def table(self) -> pa.Table:
@@ -190,13 +190,13 @@ def _pairs(at: Snapshot, event: RowEvent) -> Iterator[Pairs]:
 def _changed(removed: RemovedRows) -> Iterator[Pairs]:
     """Compare the rows before and after a delete or an update."""
     change = removed.change
-    for play, rows in removed.plays():
-        before = play.cells(rows)
-        play.act(0, change)
+    for batch, rows in removed.cells_hit():
+        before = batch.cells(rows)
+        batch.act(0, change)
         count = len(rows)
         there, times = np.full(count, change.is_update), np.full(count, change.t, np.uint64)
         names: list[str | None] = [change.name] * count
-        yield Pairs(before, np.ones(count, bool), play.cells(rows), there, names, times)
+        yield Pairs(before, np.ones(count, bool), batch.cells(rows), there, names, times)
 
 
 def _written(at: Snapshot, event: RowEvent) -> Iterator[Pairs]:

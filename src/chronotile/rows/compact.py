@@ -73,7 +73,7 @@ from chronotile.format.commit_files import (
 from chronotile.format.fragment_footer import METADATA
 from chronotile.format.fragment_metadata import decode_metadata
 from chronotile.format.fragment_size import axis_of
-from chronotile.format.kinds import COMMITS, FRAGMENTS, TILES
+from chronotile.format.kinds import COMMITS, CONDITIONS, FRAGMENTS
 from chronotile.format.names import MAX_TIMESTAMP, NEWEST_VERSION, new_name, parse_name, try_parse
 from chronotile.format.timestamps import duration_ms, now_ms, time_text
 from chronotile.history.fragment_facts import read_facts
@@ -733,7 +733,7 @@ class _Exchange:
         """Read the history once more, if other commits than writes and deletes came or went."""
         listed = set(store.list_names(COMMITS).files)
         fresh = listed - self.run.known - self.run.ours
-        if self.run.known <= listed and all(file.endswith((".wrt", *TILES)) for file in fresh):
+        if self.run.known <= listed and all(file.endswith((".wrt", *CONDITIONS)) for file in fresh):
             return None
         return read_history(store, key=self.run.key)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NOBODY = -1
 
 
-class Play:
+class CellBatch:
     """A batch of cells on which changes act, one after the other.
 
     Args:
@@ -79,7 +79,7 @@ class Play:
 
     def asked(self, condition: Condition) -> Mask:
         """Mask the rows that satisfy a condition now, in the sense of its author."""
-        mask = rows_asked_for(condition, self._asked)
+        mask = rows_asked_for(condition, self._is_as_compared)
         return np.broadcast_to(mask, len(self.alive))
 
     def act_all(self, changes: Iterable[RowChange]) -> Self:
@@ -148,5 +148,5 @@ class Play:
             return None
         return column_truth(node, self._columns[node.field], Sense.STORED)
 
-    def _asked(self, node: Compare) -> Mask:
+    def _is_as_compared(self, node: Compare) -> Mask:
         return column_truth(node, self._columns[node.field], Sense.PREDICATE)

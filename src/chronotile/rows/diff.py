@@ -29,7 +29,7 @@ from chronotile.format.kinds import META
 from chronotile.format.names import try_parse
 from chronotile.format.timestamps import time_text
 from chronotile.rows.cell_source import cell_source
-from chronotile.rows.deletes_and_updates import NOBODY, Play
+from chronotile.rows.deletes_and_updates import NOBODY, CellBatch
 from chronotile.rows.engine import ROW_MAJOR
 from chronotile.rows.engine_cells import all_shown, read_cells, shown_type, stored_type
 from chronotile.rows.places import box_of, equal_codes, is_in_box, written_box
@@ -180,21 +180,21 @@ def _hiding(at: Snapshot, first: int) -> Name | None:
 
 
 def _commits(
-    play: Play, at: Snapshot, writers: Writers, rows: npt.NDArray[np.intp]
+    batch: CellBatch, at: Snapshot, writers: Writers, rows: npt.NDArray[np.intp]
 ) -> tuple[list[str | None], npt.NDArray[np.uint64]]:
     """Name the last commit that wrote, set or removed each row, and its time."""
-    by = play.done_by[rows]
+    by = batch.done_by[rows]
     names = np.array([*(change.name for change in at.changes), None], object)[by]
-    times = _last_times(play, at)[rows]
+    times = _last_times(batch, at)[rows]
     written = np.flatnonzero(by == NOBODY)
-    names[written] = writers.names(times[written], play.cells(rows[written]))
+    names[written] = writers.names(times[written], batch.cells(rows[written]))
     return names.tolist(), times
 
 
-def _last_times(play: Play, at: Snapshot) -> npt.NDArray[np.uint64]:
+def _last_times(batch: CellBatch, at: Snapshot) -> npt.NDArray[np.uint64]:
     """Return when each row was last written, set or removed."""
     moments = np.array([*(change.t for change in at.changes), 0], np.uint64)
-    return np.where(play.done_by == NOBODY, play.times, moments[play.done_by])
+    return np.where(batch.done_by == NOBODY, batch.times, moments[batch.done_by])
 
 
 def _pairs_of_cells(at: Snapshot, first: int) -> Iterator[Pairs]:
@@ -202,8 +202,8 @@ def _pairs_of_cells(at: Snapshot, first: int) -> Iterator[Pairs]:
     fields, writers = at.schema.fields, Writers(at)
     earlier = [change for change in at.changes if change.t <= first]
     for cells in cell_source(at).batches(fields):
-        before = Play(fields, cells).act_all(earlier)
-        after = Play(fields, cells).act_all(at.changes)
+        before = CellBatch(fields, cells).act_all(earlier)
+        after = CellBatch(fields, cells).act_all(at.changes)
         was = before.alive & (cells.times <= np.uint64(first))
         is_new = _last_times(after, at) > np.uint64(first)
         rows = np.flatnonzero(is_new & (was | after.alive))
@@ -218,10 +218,10 @@ def _pairs_of_places(at: Snapshot, first: int) -> Iterator[Pairs]:
     fields, writers = at.schema.fields, Writers(at)
     tables = []
     for cells in cell_source(at).batches(fields):
-        play = Play(fields, cells).act_all(at.changes)
-        rows = np.flatnonzero(_last_times(play, at) > np.uint64(first))
-        names, times = _commits(play, at, writers, rows)
-        tables.append(after_table(at.schema, play.cells(rows), play.alive[rows], names, times))
+        batch = CellBatch(fields, cells).act_all(at.changes)
+        rows = np.flatnonzero(_last_times(batch, at) > np.uint64(first))
+        names, times = _commits(batch, at, writers, rows)
+        tables.append(after_table(at.schema, batch.cells(rows), batch.alive[rows], names, times))
     after = pa.concat_tables(tables).combine_chunks() if tables else ()
     if len(after):
         yield side_by_side(snapshot(at.log, first, at.schema_file), after)
@@ -268,10 +268,10 @@ def _all_cells(
     columns = [tuple(pa.array([], stored_type(field)) for field in fields)]
     alive, names, times = [np.zeros(0, bool)], [np.empty(0, object)], [np.zeros(0, np.uint64)]
     for cells in cell_source(at).batches(fields):
-        play = Play(fields, cells).act_all(at.changes)
-        who, when = _commits(play, at, writers, np.arange(len(cells)))
-        columns.append(play.cells())
-        alive.append(play.alive)
+        batch = CellBatch(fields, cells).act_all(at.changes)
+        who, when = _commits(batch, at, writers, np.arange(len(cells)))
+        columns.append(batch.cells())
+        alive.append(batch.alive)
         names.append(np.array(who, object))
         times.append(when)
     joined = tuple(pa.concat_arrays(same) for same in zip(*columns, strict=True))
@@ -333,9 +333,9 @@ def _rows_at(at: Snapshot, places: pa.Table) -> pa.Table:
     schema = pa.schema([*stored, ("was ", pa.bool_())])
     tables = [schema.empty_table()]
     for cells in cell_source(at).batches(fields, box_of(fields[:rank], places.columns)):
-        play = Play(fields, cells).act_all(at.changes)
-        rows = np.flatnonzero(play.alive)
-        table = pa.table([*play.cells(rows), pa.array(np.ones(len(rows), bool))], schema=schema)
+        batch = CellBatch(fields, cells).act_all(at.changes)
+        rows = np.flatnonzero(batch.alive)
+        table = pa.table([*batch.cells(rows), pa.array(np.ones(len(rows), bool))], schema=schema)
         tables.append(
             table.join(places, places.column_names, join_type="left semi", use_threads=False)
         )

@@ -48,7 +48,7 @@ from chronotile.change.sound_array import sealing_key, sound_history
 from chronotile.change.vacuum import CommitRemoval, age_ms
 from chronotile.check.findings import RefusedError, count_text
 from chronotile.check.fragment_health import inspect
-from chronotile.check.vacuumable_fragments import Removal, Superseded, removable
+from chronotile.check.vacuumable_fragments import Superseded, Vacuumable, removable
 from chronotile.conditions import codec
 from chronotile.conditions.tree import AllOf, AnyOf, Compare, Op, flatten, negate
 from chronotile.errors import ChangedError, ChronotileError, PredicateError, option
@@ -378,7 +378,7 @@ class _Erasure:
             if is_rewritten and (obstacle := _obstacle(one)) is not None:
                 raise RefusedError(uri, obstacle)
 
-    def _superseded(self) -> Removal:
+    def _superseded(self) -> Vacuumable:
         """Find the fragments that no window sees, as another one was shown to hold their cells."""
         history = self.log.history
         return removable(history, self.rules, partial(inspect, self.store, history))
@@ -735,7 +735,7 @@ class _Erasure:
             raise ChangedError(store.uri, f"expected {missing[0]} to be hidden; try again")
         new = {one.folder for one in rewrites if one.left}
         held = frozenset(new | set(relied_on) - {here.get(name, "") for name in going})
-        removal = Removal(
+        vacuumable = Vacuumable(
             fragments=tuple(found.values()),
             vacuums=tuple(done),
             losses=(),
@@ -743,7 +743,7 @@ class _Erasure:
             relied_on=frozenset(path for path in held if path.rpartition("/")[2] in here),
         )
         yield from CommitRemoval(
-            store, history, removal, staying=(".del", ".upd"), retire=False
+            store, history, vacuumable, staying=(".del", ".upd"), retire=False
         ).stages()
         steps = tuple(_exchanged(path, store.read(path), rest, "") for path, rest in trimmed)
         yield Stage(name="lists", seen=_FEWER, steps=steps)

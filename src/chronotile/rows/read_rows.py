@@ -38,7 +38,7 @@ from chronotile.errors import (
 from chronotile.format.names import parse_name
 from chronotile.log import purges_of
 from chronotile.rows.cell_source import cell_source
-from chronotile.rows.deletes_and_updates import Play
+from chronotile.rows.deletes_and_updates import CellBatch
 from chronotile.rows.engine import Engine, EngineError
 from chronotile.rows.engine_cells import all_shown, layout_of, read_cells, shown_type
 from chronotile.rows.places import written_box
@@ -122,12 +122,12 @@ class RowReader:
         named |= fields_needed(at.changes) if is_played else set()
         read = [field for field in at.schema.fields if field.name in named]
         chosen = [read.index(field) for field in self.fields]
-        for play in self._played(read) if is_played else self._straight(read):
-            mask = play.alive if self.where is None else play.alive & play.asked(self.where)
+        for batch in self._played(read) if is_played else self._straight(read):
+            mask = batch.alive if self.where is None else batch.alive & batch.asked(self.where)
             if mask.any():
-                by = np.unique(play.done_by[mask])
+                by = np.unique(batch.done_by[mask])
                 self.shown_updates.update(at.changes[number].name for number in by if number >= 0)
-                every = play.cells()
+                every = batch.cells()
                 columns = [every[number] for number in chosen]
                 if not mask.all():
                     columns = [column.filter(pa.array(mask)) for column in columns]
@@ -138,7 +138,7 @@ class RowReader:
         """Read all rows at once."""
         return pa.Table.from_batches(self.batches(), schema=self.schema)
 
-    def _straight(self, read: Sequence[Field]) -> Iterator[Play]:
+    def _straight(self, read: Sequence[Field]) -> Iterator[CellBatch]:
         """Read the rows that the engine gives."""
         log = self.at.log
         ranges = written_box(log, self.start, self.end) if self.at.schema.dense else ()
@@ -147,7 +147,8 @@ class RowReader:
         with self._opened([field.name for field in read]) as engine:
             layout = layout_of(log.history)
             for cells in read_cells(engine, read, layout=layout, ranges=ranges):
-                yield Play(read, cells)  # nothing acts on it: all cells are alive, without times
+                # Nothing acts on it: all cells are alive, without times.
+                yield CellBatch(read, cells)
 
     @contextmanager
     def _opened(self, fields: Sequence[str]) -> Iterator[Engine]:
@@ -162,12 +163,12 @@ class RowReader:
                 engine.open(self.start, self.end)
                 yield engine
 
-    def _played(self, read: Sequence[Field]) -> Iterator[Play]:
+    def _played(self, read: Sequence[Field]) -> Iterator[CellBatch]:
         """Play the changes on cells as they were written."""
         for cells in cell_source(self.at).batches(read):
-            play = Play(read, cells).act_all(self.at.changes)
-            play.alive &= play.times >= np.uint64(self.start)
-            yield play
+            batch = CellBatch(read, cells).act_all(self.at.changes)
+            batch.alive &= batch.times >= np.uint64(self.start)
+            yield batch
 
 
 def rows_of(

@@ -93,6 +93,7 @@ def open_with_enumerations(store: Store, key: bytes | None) -> Log:
     """Read the log of an array, with the values of enumerations, for its rows.
 
     Raises:
+        NoEngineError: TileDB is not installed: without it, no row is read.
         ArrayNotFoundError: There is no array.
     """
     require_engine()

@@ -46,7 +46,7 @@ from chronotile.rows.apply import UnchangedCommits
 from chronotile.rows.cell_source import acting_changes, cell_source, fragments_that_applied
 from chronotile.rows.commit_changes import removed_of
 from chronotile.rows.counted import MOST_CELLS, MOST_FRAGMENTS
-from chronotile.rows.deletes_and_updates import Play
+from chronotile.rows.deletes_and_updates import CellBatch
 from chronotile.rows.diff import AFTER, DELETE, INSERT, count_changes
 from chronotile.rows.engine import Engine, NoEngineError
 from chronotile.rows.engine_cells import layout_of, read_cells
@@ -268,10 +268,10 @@ def _others(snap: Snapshot, name: str) -> list[str]:
     changes = tuple(replace(one, values=None) for one in snap.changes)
     found: set[int] = set()
     for cells in cell_source(snap).batches(snap.schema.fields):
-        own, play = Play(snap.schema.fields, cells), Play(snap.schema.fields, cells)
+        own, batch = CellBatch(snap.schema.fields, cells), CellBatch(snap.schema.fields, cells)
         for number, change in enumerate(changes):
-            (own if change.name == name else play).act(number, change)
-        found.update(play.done_by[~own.alive & ~play.alive].tolist())
+            (own if change.name == name else batch).act(number, change)
+        found.update(batch.done_by[~own.alive & ~batch.alive].tolist())
     return [changes[number].name for number in sorted(found, reverse=True)]
 
 
@@ -358,14 +358,14 @@ def _removed_alone(
     snap = replace(snap, changes=tuple(replace(one, values=None) for one in snap.changes))
     fields = snap.schema.fields
     for cells in cell_source(snap, less_removed=applied).batches(fields):
-        plays = []
+        batches = []
         for without in ({name}, set[str]()):
-            play = Play(fields, cells)
+            batch = CellBatch(fields, cells)
             for number, change in enumerate(snap.changes):
                 if change.name not in without:
-                    play.act(number, change)
-            plays.append(play)
-        yield plays[0].cells(np.flatnonzero(plays[0].alive & ~plays[1].alive))
+                    batch.act(number, change)
+            batches.append(batch)
+        yield batches[0].cells(np.flatnonzero(batches[0].alive & ~batches[1].alive))
 
 
 def plan_restore_rows(

@@ -19,7 +19,7 @@ import numpy as np
 
 from chronotile.check.findings import count_text
 from chronotile.errors import ChronotileError
-from chronotile.format.kinds import ENUMERATIONS, EVENTS, FRAGMENTS, META, TILES
+from chronotile.format.kinds import CONDITIONS, ENUMERATIONS, EVENTS, FRAGMENTS, META
 from chronotile.format.names import MAX_TIMESTAMP, is_name
 from chronotile.show.events import (
     Event,
@@ -356,7 +356,7 @@ class Story:
         """Count the writes that an `.ign` takes out; a delete stays in force (F5)."""
         count = self._ignored_by.get(source, 0)
         kept = sum(
-            path == source and uri.endswith(TILES)
+            path == source and uri.endswith(CONDITIONS)
             for uri, path in self.view.history.table.ignores.items()
         )
         words = f"took {count_text(count - kept, 'commit')} out of the consolidated files"

@@ -35,6 +35,7 @@ from chronotile.format.fragment_metadata import (
 )
 from chronotile.format.groups import GroupDetails, decode_details
 from chronotile.format.kinds import (
+    CONDITIONS,
     ENUMERATIONS,
     FOLDER_KINDS,
     FRAGMENT_METADATA,
@@ -43,7 +44,6 @@ from chronotile.format.kinds import (
     OLD_SCHEMA,
     SCHEMA,
     TILE_KINDS,
-    TILES,
     WRITES,
     Kind,
 )
@@ -388,7 +388,7 @@ def _line_kinds(data: bytes, where: str) -> list[Kind]:
 
 def _is_commit(uri: str) -> bool:
     stem, _, extension = uri.rpartition("/")[2].rpartition(".")
-    return f".{extension}" in (*WRITES, *TILES) and try_parse(stem) is not None
+    return f".{extension}" in (*WRITES, *CONDITIONS) and try_parse(stem) is not None
 
 
 def _is_framed(data: bytes, where: str) -> bool:

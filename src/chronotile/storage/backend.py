@@ -81,7 +81,7 @@ class Backend(Protocol):
     def head(self, path: str) -> Entry:
         """Give size and time of one object."""
 
-    def view(self, path: str, limit: int) -> bytes | memoryview:
+    def read(self, path: str, limit: int) -> bytes | memoryview:
         """Read one object, which may have `limit` bytes at most."""
 
     def read_range(self, path: str, start: int, end: int, size: int | None = None) -> bytes:

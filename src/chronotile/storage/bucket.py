@@ -238,7 +238,7 @@ class Bucket(Backend):
             answer = obstore.head(self._client(), self._place.join(newest.path))
         return answer["version"] is not None
 
-    def view(self, path: str, limit: int) -> memoryview:
+    def read(self, path: str, limit: int) -> memoryview:
         """Read one object, which may have `limit` bytes at most."""
         with self._asking(path):
             answer = obstore.get(self._client(), self._place.join(path))
@@ -298,7 +298,7 @@ class Bucket(Backend):
                     obstore.put(client, key, data, mode="create", use_multipart=False)
                 except exceptions.AlreadyExistsError:
                     with suppress(TooLargeError, MissingObjectError):
-                        if self.view(path, len(data)) == data:
+                        if self.read(path, len(data)) == data:
                             return
                     self._refuse_rival(path)
         except ObjectExistsError:

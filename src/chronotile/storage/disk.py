@@ -240,7 +240,7 @@ class Disk(Backend):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         return _entry(path, self._plain_file(path, status))
 
-    def view(self, path: str, limit: int) -> bytes | memoryview:
+    def read(self, path: str, limit: int) -> bytes | memoryview:
         """Read one file; all cores read a large one, into memory of large pages."""
         with self._file(path) as (file, status):
             if _LEN_LARGE <= status.st_size <= limit:
@@ -301,7 +301,7 @@ class Disk(Backend):
             unnamed_file(root, (new,)) as file,
             self._in(parent, path) as folder,
         ):
-            stored = self.view(path, max(len(old), len(new)) + _LEN_READ)
+            stored = self.read(path, max(len(old), len(new)) + _LEN_READ)
             if stored == new:
                 return
             if stored != old:

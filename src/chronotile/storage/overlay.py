@@ -148,13 +148,13 @@ class _Overlay:
             return Entry(path, len(self._added[path]), self._made_ms)
         return self._entries.get(path) or self._below.head(path)
 
-    def view(self, path: str, limit: int) -> bytes | memoryview:
+    def read(self, path: str, limit: int) -> bytes | memoryview:
         if path in self._added:
             return self._added[path]
         kept = self._kept.get(path)
         if kept is not None and len(kept) <= limit:
             return kept
-        data = self._below.view(path, limit)
+        data = self._below.read(path, limit)
         with self._lock:
             if len(data) <= self._most_bytes and path not in self._kept:
                 self._kept[path] = data

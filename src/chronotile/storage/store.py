@@ -344,7 +344,7 @@ class Store:
         chronotile.storage.place.MissingObjectError: ...read/a: expected a file, found nothing
         """
         with self.step("read", path):
-            data = self.backend.view(self.checked(path), limit)
+            data = self.backend.read(self.checked(path), limit)
             return data if isinstance(data, bytes) else bytes(data)
 
     def read_range(self, path: str, start: int, end: int, *, size: int | None = None) -> bytes:
@@ -393,7 +393,7 @@ class Store:
         def outcome(path: str) -> memoryview | ChronotileError:
             try:
                 with self.step("read", path):
-                    return memoryview(self.backend.view(self.checked(path), limit))
+                    return memoryview(self.backend.read(self.checked(path), limit))
             except ChronotileError as error:
                 return error
 

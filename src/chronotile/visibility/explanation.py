@@ -76,7 +76,7 @@ def explain(view: View) -> Explanations:
     """Explain every object of the array, ordered by kind and then by time."""
     others = (
         *_other_fragments(view),
-        *_tiles(view),
+        *_conditions(view),
         *_commit_files(view),
         *_schemas(view),
         *_metadata(view),
@@ -135,7 +135,7 @@ def _other_fragments(view: View) -> Iterator[Explanation]:
         yield _of_row(view, row, "fragment", Rule.MISSING, table.path(row))
 
 
-def _tiles(view: View) -> Iterator[Explanation]:
+def _conditions(view: View) -> Iterator[Explanation]:
     table = view.history.table
     for commit, row in tile_commits(view.rules, view.end):
         because = None if table.is_loose(row) else table.path(row)

@@ -214,15 +214,15 @@ class Rules:
     @cached_property
     def delete_rows(self) -> I64:
         """The rows of effective deletes, in time order."""
-        return self._tiles(DEL)
+        return self._condition_rows(DEL)
 
     @cached_property
     def update_rows(self) -> I64:
         """The rows of effective updates, in time order."""
-        return self._tiles(UPD)
+        return self._condition_rows(UPD)
 
-    def _tiles(self, ext: int) -> I64:
-        table, rows = self.history.table, self.history.table.tile_rows
+    def _condition_rows(self, ext: int) -> I64:
+        table, rows = self.history.table, self.history.table.condition_rows
         chosen: I64 = rows[(table.uris.ext[rows] == ext) & table.effective[rows]]
         return chosen
 

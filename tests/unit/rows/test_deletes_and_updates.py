@@ -24,7 +24,7 @@ from chronotile.conditions.tree import (
 )
 from chronotile.conditions.truth import Cell, Sense, leaf_truth
 from chronotile.format.datatypes import VAR_NUM, Datatype
-from chronotile.rows.deletes_and_updates import NOBODY, Play
+from chronotile.rows.deletes_and_updates import NOBODY, CellBatch
 from chronotile.rows.engine_cells import Cells, stored_type
 from chronotile.rows.snapshot import RowChange
 
@@ -182,20 +182,20 @@ def test_columns_change_as_each_row_does(first: int) -> None:
             )
             for *values, time in zip(*lists, times.tolist(), strict=True)
         ]
-        play = Play(FIELDS, Cells(tuple(columns), times))
+        batch = CellBatch(FIELDS, Cells(tuple(columns), times))
         for number, change in enumerate(sorted(changes, key=lambda change: change.t)):
             touched = [at for at, row in enumerate(rows) if row.act(number, change)]
-            assert play.act(number, change).tolist() == touched, seed
-        for field, cells in zip(FIELDS, play.cells(), strict=True):
+            assert batch.act(number, change).tolist() == touched, seed
+        for field, cells in zip(FIELDS, batch.cells(), strict=True):
             cells.validate(full=True)
             now = [Cell.NULL if one is None else raw(field, one) for one in cells.to_pylist()]
             assert now == [row.cells[field.name] for row in rows], (seed, field.name)
-        assert play.alive.tolist() == [row.alive for row in rows], seed
-        assert play.times.tolist() == [row.time for row in rows], seed
-        assert play.done_by.tolist() == [row.done_by for row in rows], seed
+        assert batch.alive.tolist() == [row.alive for row in rows], seed
+        assert batch.times.tolist() == [row.time for row in rows], seed
+        assert batch.done_by.tolist() == [row.done_by for row in rows], seed
         some = np.arange(0, len(rows), 2)
-        assert [repr(column.to_pylist()) for column in play.cells(some)] == [
-            repr(column.to_pylist()[::2]) for column in play.cells()
+        assert [repr(column.to_pylist()) for column in batch.cells(some)] == [
+            repr(column.to_pylist()[::2]) for column in batch.cells()
         ]
 
 
@@ -208,7 +208,7 @@ def test_only_a_row_that_has_all_the_values_already_is_left_alone() -> None:
         stored=Compare(field="whole", op=Op.ALWAYS_FALSE),
         values=(UpdateValue("whole", raw(whole, 1)), UpdateValue("double", raw(double, 0.5))),
     )
-    play = Play([whole, double], Cells(tuple(columns), np.zeros(4, np.uint64)))
-    assert play.act(0, update).tolist() == [1, 2, 3]
-    assert play.act(1, update).tolist() == []
-    assert play.cells()[1].to_pylist() == [0.5] * 4
+    batch = CellBatch([whole, double], Cells(tuple(columns), np.zeros(4, np.uint64)))
+    assert batch.act(0, update).tolist() == [1, 2, 3]
+    assert batch.act(1, update).tolist() == []
+    assert batch.cells()[1].to_pylist() == [0.5] * 4
