@@ -3,7 +3,7 @@
 In: numbers of arrays, on the command line. Out: seconds and memory on standard output. Makes an
 inventory of so many small arrays, 8 objects each, and plans a run by it, on two cores; no object
 is there, and none is read. The memory is that of the driver's Python process, at its largest, less
-what it had before. Then it publishes a run of 4,096 buckets, and one in which nothing has changed.
+what it had before. Then it publishes a run of 4,096 parts, and one in which nothing has changed.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def plan(manifest: str) -> None:
     )
 
 
-def publish(out: Path, buckets: int) -> None:
-    """Commits tables of so many buckets, then a run without a change, and prints what that took."""
+def publish(out: Path, parts: int) -> None:
+    """Commits tables of so many parts, then a run without a change, and prints what that took."""
     from chronotile.fleet.delta_store import STORED, DataFile, new_run, open_output
 
     output = open_output(str(out), {})
@@ -88,21 +88,21 @@ def publish(out: Path, buckets: int) -> None:
     files = [
         DataFile(table, f"bucket={n}/x.parquet", 1000, n, rows)
         for table in STORED
-        for n in range(buckets)
+        for n in range(parts)
     ]
     new_run(output, output.snapshot()).commit(
-        files, replaced=frozenset(range(buckets)), bucket_count=buckets
+        files, replaced=frozenset(range(parts)), part_count=parts
     )
     before = sorted(out.rglob("*"))
     took = []
     for _ in range(3):
         began = time.perf_counter()
         run = new_run(output, output.snapshot())
-        assert run.commit((), replaced=frozenset(), bucket_count=buckets) == {}
+        assert run.commit((), replaced=frozenset(), part_count=parts) == {}
         run.end()
         took.append(time.perf_counter() - began)
     assert sorted(out.rglob("*")) == before
-    print(f"{buckets:,} buckets, nothing changed: published in {min(took):.2f} s, nothing written")
+    print(f"{parts:,} parts, nothing changed: published in {min(took):.2f} s, nothing written")
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from support.large_arrays import make_large_array
 
 from chronotile.fleet.array_tables import SCHEMAS
-from chronotile.fleet.flat_listing import rows_without_listing
+from chronotile.fleet.flat_listing import to_be_listed
 from chronotile.fleet.options import Options
 from chronotile.fleet.read_share import read_share
 from chronotile.fleet.shares import shares
@@ -27,7 +27,7 @@ from chronotile.fleet.shares import shares
 def read(array: str) -> None:
     """Read all tables of one array, and print the peak resident memory of this process."""
     began, rows = time.perf_counter(), 0
-    (share,) = shares(rows_without_listing([array]))
+    (share,) = shares(to_be_listed([array]))
     for name in SCHEMAS:
         rows += sum(len(batch) for batch in read_share(share, Options(table=name)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -94,7 +94,7 @@ def test_a_run_that_divides_the_fleet_otherwise_is_killed(
     maker: FleetMaker, root: Path, tmp_path: Path, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = str(tmp_path / "out")
-    monkeypatch.setattr("chronotile.fleet.plan.bucket_count", lambda *_: 2)
+    monkeypatch.setattr("chronotile.fleet.plan.part_count", lambda *_: 2)
     publish(str(root), out, {})
     killed(root, out, {}, step, 4)
     maker.commit(root / "array-3", 7, uuid="3" * 32)

@@ -40,10 +40,10 @@ from chronotile.fleet.delta_store import STORED, Output, OvertakenError
 from chronotile.fleet.maintenance import STOP, Due, Work
 from chronotile.fleet.options import Options
 from chronotile.fleet.policy import read_policy, simple_policy
-from chronotile.fleet.read_bucket import run_task
+from chronotile.fleet.read_part import run_task
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import UnreadableError, read_limit
-from chronotile.fleet.shares import bucket_of
+from chronotile.fleet.shares import part_of
 from chronotile.fleet.surviving_tasks import Results, run_job
 from chronotile.format.kinds import COMMITS, FRAGMENTS, SCHEMA
 from chronotile.format.timestamps import LAST_CALENDAR_MS
@@ -689,7 +689,7 @@ def test_tasks_go_on_where_the_driver_stops_looking(
         assert stored_rows(tmp_path / "out" / name) == rows_of(read(spark, fleet, name))
 
 
-def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_parts_with_a_change_are_written_anew(spark: SparkSession, tmp_path: Path) -> None:
     maker = FleetMaker(make_template(tmp_path / "template"))
     root, out = tmp_path / "root", tmp_path / "out"
     for number in range(20):
@@ -703,12 +703,12 @@ def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_pa
     maker.commit(root / "array-03", 7, uuid="1" * 32)
     assert run(spark, job(root, out, since_last=True)).read == 1
     second = files(out / "commits")
-    bucket = bucket_of(str(root / "array-03"), len(first))
+    part = part_of(str(root / "array-03"), len(first))
     assert {path.rpartition("/")[0].rpartition("/")[2] for path in second - first} == {
-        f"bucket={bucket}"
+        f"bucket={part}"
     }
     assert len(first & second) == len(first) - 1
-    # Files that somebody else has put together are those of their bucket.
+    # Files that somebody else has put together are those of their part.
     DeltaTable(str(out / "commits")).optimize.compact()
     DeltaTable(str(out / "listings")).optimize.compact()
     assert run(spark, job(root, out, since_last=True)).versions == {}
@@ -716,30 +716,30 @@ def test_only_buckets_with_a_change_are_written_anew(spark: SparkSession, tmp_pa
     assert stored_rows(out / "commits") == expected(arrays_in(root), "commits")
 
 
-def test_arrays_stay_in_their_buckets(
+def test_arrays_stay_in_their_parts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fleet keeps its buckets until it has become many times as large, or as small."""
+    """A fleet keeps its parts until it has become many times as large, or as small."""
     maker = FleetMaker(make_template(tmp_path / "template"))
     root, out = tmp_path / "root", tmp_path / "out"
     for number in range(40):
         maker.array(root / f"array-{number:02d}", 20, seed=number)
     age(root)
-    monkeypatch.setattr(shares, "ARRAYS_IN_BUCKET", 1)
+    monkeypatch.setattr(shares, "ARRAYS_IN_PART", 1)
     asked = Job(options=Options(roots=(str(root),)), out=str(out), since_last=True)
 
     def told(read: int) -> tuple[int | None, set[str]]:
         summary = run(spark, asked)
         assert (summary.read, summary.unchanged) == (read, 40 - read)
         assert stored_rows(out / "commits") == expected(arrays_in(root), "commits")
-        return Output(out=str(out)).snapshot().buckets, files(out / "commits")
+        return Output(out=str(out)).snapshot().parts, files(out / "commits")
 
-    buckets, known = told(40)
-    assert buckets == 64
-    assert told(0) == (buckets, known)
+    parts, known = told(40)
+    assert parts == 64
+    assert told(0) == (parts, known)
     maker.commit(root / "array-03", 7, uuid="1" * 32)
     again, changed = told(1)
-    assert (again, len(known - changed)) == (buckets, 1)
+    assert (again, len(known - changed)) == (parts, 1)
     # A fleet that is divided in another way is written as a whole.
     for number in range(2, 40):
         shutil.rmtree(root / f"array-{number:02d}")
@@ -747,7 +747,7 @@ def test_arrays_stay_in_their_buckets(
     assert (summary.read, summary.unchanged, summary.totals.arrays) == (0, 2, 2)
     for name in SCHEMAS:
         assert stored_rows(out / name) == expected(arrays_in(root), name)
-    assert Output(out=str(out)).snapshot().buckets == shares.FEWEST
+    assert Output(out=str(out)).snapshot().parts == shares.FEWEST
 
 
 def test_a_killed_first_run_goes_on_where_it_was(

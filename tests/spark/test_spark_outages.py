@@ -18,7 +18,7 @@ from chronotile.fleet import run_pipeline as pipeline
 from chronotile.fleet.array_tables import SCHEMAS
 from chronotile.fleet.check_all import check_fleet
 from chronotile.fleet.options import Options
-from chronotile.fleet.read_bucket import run_task
+from chronotile.fleet.read_part import run_task
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import UnreadableError, read_limit
 from chronotile.storage.store import open_store

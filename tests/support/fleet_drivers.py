@@ -17,11 +17,11 @@ def publish(
     out: str,
     storage: dict[str, str],
     die_at: int | None = None,
-    buckets: int | None = None,
+    parts: int | None = None,
 ) -> str:
     """Run the job without Spark; kill this process before its n-th step of publishing.
 
-    The fleet is divided into `buckets`, if they are given.
+    The fleet is divided into `parts`, if they are given.
     """
     steps = 0
 
@@ -38,8 +38,8 @@ def publish(
     if die_at is not None:
         Run._commit = counted(Run._commit)  # type: ignore[method-assign]
         Run.tell = counted(Run.tell)  # type: ignore[method-assign]
-    if buckets is not None:
-        vars(plan)["bucket_count"] = lambda *_: buckets
+    if parts is not None:
+        vars(plan)["part_count"] = lambda *_: parts
     remote = storage if "://" in root else {}
     options = Options(roots=(root,), storage=tuple(remote.items()))
     job = Job(options=options, out=out, out_storage=storage, since_last=True)

@@ -28,7 +28,7 @@ from chronotile.fleet import register
 from chronotile.fleet import run_pipeline as pipeline
 from chronotile.fleet.array_tables import SCHEMAS
 from chronotile.fleet.options import Options
-from chronotile.fleet.read_bucket import Done, Task, run_task
+from chronotile.fleet.read_part import Done, Task, run_task
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import read_limit
 from chronotile.fleet.session import session

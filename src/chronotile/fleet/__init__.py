@@ -14,7 +14,7 @@ policy. `import chronotile` loads nothing of this, and only the modules marked *
     stream_state, stream*                      the same as a stream
     session*, surviving_tasks                  jobs that one bad array cannot end
     delta_store                                where the tables are, and how they are committed
-    plan, unchanged_arrays, read_bucket, run_summary, run_pipeline      the pipeline
+    plan, unchanged_arrays, read_part, run_summary, run_pipeline      the pipeline
     policy, maintenance                        what may be done to which arrays, and doing it
 
     chronotile.fleet.register(spark)

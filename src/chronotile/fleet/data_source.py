@@ -31,7 +31,7 @@ from chronotile.fleet.change_table import (
     schema_of_changes,
 )
 from chronotile.fleet.find_arrays import find_all
-from chronotile.fleet.flat_listing import rows_without_listing
+from chronotile.fleet.flat_listing import to_be_listed
 from chronotile.fleet.inventory import (
     listing_rows,
     prefixes_in,
@@ -185,7 +185,7 @@ class TableReader(DataSourceReader):
         for problem in found.problems:
             _log.warning("no rows below %s: %s", problem.uri, problem.message)
         if options.table == "members":
-            return shares(rows_without_listing(found.groups))
+            return shares(to_be_listed(found.groups))
         rows = self._keep(found.rows, ("array",))
         if options.table == "changes":
             return [*change_shares(rows["array"].unique().to_pylist(), options)]

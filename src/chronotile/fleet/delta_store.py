@@ -1,19 +1,20 @@
 """The store of a fleet's tables: a Delta table each, in one folder.
 
-In: Parquet files that tasks have written, by table and bucket. Out: commits, and the files of each
-table at the version that a run begins with. `deltalake` commits, without a jar; retention and
-vacuum are Delta's own.
+In: Parquet files that tasks have written, by table and part of the fleet. Out: commits, and the
+files of each table at the version that a run begins with. `deltalake` commits, without a jar;
+retention and vacuum are Delta's own.
 
-    DIR/<table>/bucket=<n>/….parquet     the rows of the arrays of one bucket
+    DIR/<table>/bucket=<n>/….parquet     the rows of the arrays of one part
     DIR/<table>/_delta_log               which files count
     DIR/_chronotile/<run>                plans and results of a run; removed when it ends
 
-Tables are partitioned by `bucket`, so that a later run replaces the rows of a bucket whatever
-somebody's OPTIMIZE has made of its files. A run commits each table once a wave, between two commits
-to `listings`: the first one begins the wave, the last one completes it. If a run dies in between,
-the next one trusts no listing, reads every array, and replaces all rows. Each commit is a
-transaction of one application, whose version is the run's start: Delta refuses the second of two
-drivers that commit at once. A run begins a wave only if no other run has begun one since it looked.
+A part of the fleet is a `bucket` in a table: tables are partitioned by it, so that a later run
+replaces the rows of a part whatever somebody's OPTIMIZE has made of its files. A run commits each
+table once a wave, between two commits to `listings`: the first one begins the wave, the last one
+completes it. If a run dies in between, the next one trusts no listing, reads every array, and
+replaces all rows. Each commit is a transaction of one application, whose version is the run's
+start: Delta refuses the second of two drivers that commit at once. A run begins a wave only if no
+other run has begun one since it looked.
 
 `run_id` and `run_at` name the run that read a row. A later run that repeats the row, as the array
 has not changed or cannot be read, leaves them as they are.
@@ -122,9 +123,10 @@ HISTORY = "run_history"
 STORED: dict[str, pa.Schema] = {**DRESSED, LISTINGS: _LISTED}
 """Table -> its columns, in the order of commits."""
 BUCKET = "bucket"
+"""The column of the number of the part."""
 _APP = "chronotile"
-_APP_BUCKETS = "chronotile.buckets"
-"""Applications whose versions are the start of the last run, and its number of buckets."""
+_APP_PARTS = "chronotile.buckets"
+"""Applications whose versions are the start of the last run, and its number of parts."""
 _APP_BEGUN = "chronotile.begun"
 _APP_COMPLETE = "chronotile.complete"
 """Those of `listings`, whose versions count the waves that were begun, and completed."""
@@ -145,7 +147,7 @@ class DataFile(NamedTuple):
     table: str
     path: str
     size: int
-    bucket: int
+    part: int
     statistics: str = ""
 
 
@@ -181,9 +183,9 @@ class Output:
         uri, options = self.store().uri_of(table), self._options()
         wanted = Schema.from_arrow(schema)
         with one_error(uri):
-            parts = [BUCKET] if BUCKET in schema.names else []
+            by = [BUCKET] if BUCKET in schema.names else []
             made = self.delta(table) or DeltaTable.create(
-                uri, wanted, mode="ignore", partition_by=parts, storage_options=options
+                uri, wanted, mode="ignore", partition_by=by, storage_options=options
             )
             known = {one.name: one.type for one in made.schema().fields}
             for one in wanted.fields:
@@ -226,12 +228,12 @@ class Output:
         listings = self.create(LISTINGS, _LISTED)
         deltas = {name: self.create(name, STORED[name]) for name in STORED if name != LISTINGS}
         deltas[LISTINGS] = listings
-        buckets = listings.transaction_version(_APP_BUCKETS)
+        parts = listings.transaction_version(_APP_PARTS)
         return StoreSnapshot(
             files={name: tuple(_files(name, delta)) for name, delta in deltas.items()},
-            buckets=buckets,
-            buckets_of={
-                name: delta.transaction_version(_APP_BUCKETS) or buckets or 1
+            parts=parts,
+            parts_of={
+                name: delta.transaction_version(_APP_PARTS) or parts or 1
                 for name, delta in deltas.items()
             },
             versions={name: int(delta.version()) for name, delta in deltas.items()},
@@ -253,10 +255,10 @@ class StoreSnapshot(NamedTuple):
     """The tables as a run finds them."""
 
     files: Mapping[str, tuple[DataFile, ...]]
-    buckets: int | None
-    """The buckets that the fleet is divided into; None before the first run."""
-    buckets_of: Mapping[str, int]
-    """Table -> the buckets that it is divided into; not the same for all if a run died."""
+    parts: int | None
+    """The parts that the fleet is divided into; None before the first run."""
+    parts_of: Mapping[str, int]
+    """Table -> the parts that it is divided into; not the same for all if a run died."""
     versions: Mapping[str, int]
     started_ms: int
     """The start of the last run that has committed."""
@@ -265,8 +267,8 @@ class StoreSnapshot(NamedTuple):
 
     @property
     def filled(self) -> frozenset[int]:
-        """The buckets that have files."""
-        return frozenset(file.bucket for files in self.files.values() for file in files)
+        """The parts that have files."""
+        return frozenset(file.part for files in self.files.values() for file in files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,11 +294,11 @@ class Run:
         """Open the output."""
         return self.output.store()
 
-    def put(self, table: str, data: bytes, bucket: int, metadata: pq.FileMetaData) -> DataFile:
+    def put(self, table: str, data: bytes, part: int, metadata: pq.FileMetaData) -> DataFile:
         """Write one file of a table; readers do not see it before a commit."""
-        path = f"{BUCKET}={bucket}/{self.name}-{secrets.token_hex(8)}.parquet"
+        path = f"{BUCKET}={part}/{self.name}-{secrets.token_hex(8)}.parquet"
         self.store().put_if_absent(f"{table}/{path}", data)
-        return DataFile(table, path, len(data), bucket, _statistics(metadata))
+        return DataFile(table, path, len(data), part, _statistics(metadata))
 
     def stop(self) -> None:
         """Tell all tasks of the run to do nothing more: it has failed."""
@@ -327,9 +329,9 @@ class Run:
             )
 
     def commit(
-        self, files: Iterable[DataFile], *, replaced: Collection[int] | None, bucket_count: int
+        self, files: Iterable[DataFile], *, replaced: Collection[int] | None, part_count: int
     ) -> dict[str, int]:
-        """Replace the rows of some buckets, or of all (None), in every table, by one commit each.
+        """Replace the rows of some parts, or of all (None), in every table, by one commit each.
 
         A table in which nothing changes gets no commit, unless all rows are replaced: then a run
         that was frozen finds a commit in each table, and cannot add to it.
@@ -350,14 +352,14 @@ class Run:
 
         def gone(name: str) -> list[DataFile]:
             files = _files(name, deltas[name])
-            return [one for one in files if replaced is None or one.bucket in replaced]
+            return [one for one in files if replaced is None or one.part in replaced]
 
         if not any(added[name] or gone(name) for name in STORED):
             return {}
         listings = deltas[LISTINGS]
         self._check(listings, (self.after_ms, self.started_ms))
         begun = _waves(listings, _APP_BEGUN) + 1
-        numbers = {_APP_BUCKETS: bucket_count}
+        numbers = {_APP_PARTS: part_count}
         self._commit(LISTINGS, listings, [], (), {**numbers, _APP_BEGUN: begun})
         for name in STORED:
             if name != LISTINGS:
@@ -383,13 +385,13 @@ class Run:
         replaced: Collection[int] | None,
         numbers: Mapping[str, int],
     ) -> None:
-        """Commit to one table: remove files of buckets, add others, and columns that it lacks."""
+        """Commit to one table: remove files of parts, add others, and columns that it lacks."""
         from deltalake import Schema, transaction
 
         at_ms = now_ms()
         actions = [
             transaction.AddAction(
-                one.path, one.size, {BUCKET: str(one.bucket)}, at_ms, True, one.statistics
+                one.path, one.size, {BUCKET: str(one.part)}, at_ms, True, one.statistics
             )
             for one in added
         ]
@@ -526,8 +528,8 @@ def _files(table: str, delta: DeltaTable) -> Iterator[DataFile]:
     """List the files of a table."""
     actions = pa.table(delta.get_add_actions(flatten=True))
     columns = (actions[name].to_pylist() for name in ("path", "size_bytes", f"partition.{BUCKET}"))
-    for path, size, bucket in zip(*columns, strict=True):
-        yield DataFile(table, path, size, int(bucket))
+    for path, size, part in zip(*columns, strict=True):
+        yield DataFile(table, path, size, int(part))
 
 
 def _statistics(metadata: pq.FileMetaData) -> str:

@@ -30,13 +30,7 @@ from chronotile.errors import (
     StorageError,
     is_damage,
 )
-from chronotile.fleet.flat_listing import (
-    Neighbours,
-    Searched,
-    list_flat,
-    neighbours,
-    rows_without_listing,
-)
+from chronotile.fleet.flat_listing import Neighbours, Searched, list_flat, neighbours, to_be_listed
 from chronotile.fleet.inventory import whole_arrays
 from chronotile.format.timestamps import now_ms
 from chronotile.history.group_reading import read_group
@@ -155,11 +149,7 @@ def find_all(options: Options, *, known: Container[str] = (), flat: bool = True)
 
 
 def find_fleet(
-    options: Options,
-    *,
-    known: Container[str] = (),
-    most: int | None = None,
-    flat: bool = True,
+    options: Options, *, known: Container[str] = (), most: int | None = None, flat: bool = True
 ) -> Fleet:
     """Find the arrays that the options ask for; members of groups are not followed."""
     listed = options.arrays is not None
@@ -181,7 +171,7 @@ def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
     """List the neighbours of a fleet flat; give all arrays, if asked with members of groups."""
     wide = [part for one in fleet.wide for part in one.divided(IN_FLAT)]
     found = list(ahead(partial(search_folders, options=options), wide, FLAT_AT_ONCE))
-    rows = whole_arrays([rows_without_listing(fleet.uris), *(one.rows for one in found)])
+    rows = whole_arrays([to_be_listed(fleet.uris), *(one.rows for one in found)])
     groups = {*fleet.groups, *(group for one in found for group in one.groups)}
     problems = [*fleet.problems, *(problem for one in found for problem in one.problems)]
     if follow and groups:
@@ -196,7 +186,7 @@ def search_wide(fleet: Fleet, options: Options, *, follow: bool) -> Searched:
             key=options.key_at_driver(),
         )
         elsewhere = (uri for uri in more.uris if uri not in known)
-        rows = whole_arrays([rows, rows_without_listing(elsewhere)])
+        rows = whole_arrays([rows, to_be_listed(elsewhere)])
         groups |= {*more.groups}
         problems += more.problems
     pages = sum(one.pages for one in found)
@@ -211,7 +201,7 @@ def search_folders(folders: Neighbours | tuple[str, ...], options: Options) -> S
         except ChronotileError:
             folders = folders.uris
     found = find_arrays(folders, options.storage_options, lenient=True)
-    return Searched(rows_without_listing(found.uris), found.groups, found.problems)
+    return Searched(to_be_listed(found.uris), found.groups, found.problems)
 
 
 class _FolderSearch:

@@ -152,10 +152,10 @@ class _FlatListing:
             "etag": [entry.etag for entry in own],
         }
         rows = listing_rows(pa.table(columns, schema=OBJECTS), place.top.uri)
-        return pa.concat_tables([rows, rows_without_listing(map(self._store.uri_of, large))])
+        return pa.concat_tables([rows, to_be_listed(map(self._store.uri_of, large))])
 
 
-def rows_without_listing(arrays: Iterable[str]) -> pa.Table:
+def to_be_listed(arrays: Iterable[str]) -> pa.Table:
     """Make rows of arrays whose listing is not known: whoever reads them lists them."""
     rows = [{"array": array, "strong": True} for array in arrays]
     return pa.Table.from_pylist(rows, schema=NAMES)

@@ -1,8 +1,8 @@
-"""The plan of a run: which task of the pipeline reads which bucket.
+"""The plan of a run: which task of the pipeline reads which part.
 
-In: options. Out: `FleetPlan`: a share for each bucket that has arrays. The driver lists the top of
+In: options. Out: `FleetPlan`: a share for each part that has arrays. The driver lists the top of
 the fleet. If that is not all of it, tasks go on from there, and leave what they find in files, one
-for each bucket: the driver then knows how many arrays there are, and no array by name. With an
+for each part: the driver then knows how many arrays there are, and no array by name. With an
 inventory of the bucket nobody lists anything: the files hold the listing of each array too.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pyarrow as pa
 
 from chronotile.fleet.find_arrays import IN_FLAT, Unlisted, find_fleet, search_folders, search_wide
-from chronotile.fleet.flat_listing import Neighbours, rows_without_listing
+from chronotile.fleet.flat_listing import Neighbours, to_be_listed
 from chronotile.fleet.inventory import (
     Inventory,
     InventoryFile,
@@ -27,14 +27,7 @@ from chronotile.fleet.inventory import (
     read_objects,
     whole_arrays,
 )
-from chronotile.fleet.shares import (
-    Share,
-    bucket_count,
-    by_bucket,
-    count_arrays,
-    shares,
-    to_stream,
-)
+from chronotile.fleet.shares import Share, by_part, count_arrays, part_count, shares, to_stream
 from chronotile.fleet.surviving_tasks import Results, run_job
 
 if TYPE_CHECKING:
@@ -55,8 +48,8 @@ GROUPS = 512
 """Tasks that search for arrays, at most."""
 PLANNERS = 64
 """Tasks that write the files of a plan, at most: each has one bundle in memory at a time."""
-BUCKETS_IN_BUNDLE = 16
-"""Buckets whose names are sent together: else a large fleet is sent in a million small pieces."""
+PARTS_IN_BUNDLE = 16
+"""Parts whose names are sent together: else a large fleet is sent in a million small pieces."""
 PROBLEMS_MAX = 1000
 """Folders that cannot be listed, of which the driver hears; more of them end the run."""
 
@@ -66,7 +59,7 @@ _SHUFFLED = pa.schema([("bundle", pa.int64()), ("rows", pa.binary())])
 class FleetPlan(NamedTuple):
     """Everything that the driver knows of a fleet."""
 
-    buckets: int
+    parts: int
     shares: tuple[Share, ...]
     arrays: int
     problems: tuple[Unlisted, ...]
@@ -88,7 +81,7 @@ def plan_fleet(
     """Find the arrays of a fleet, and divide them.
 
     Tasks of the session, if there is one, search a large fleet; else this process does. `before` is
-    the number of buckets of the last run. If asked, the search follows members of groups out of the
+    the number of parts of the last run. If asked, the search follows members of groups out of the
     roots, unless tasks search: each with folders of its own, they would find one several times.
 
     Raises:
@@ -103,8 +96,8 @@ def plan_fleet(
         return _plan_by_tasks(spark, fleet, options, run, before, progress)
     found = search_wide(fleet, options, follow=follow)
     arrays = count_arrays(found.rows)
-    buckets = bucket_count(arrays, before)
-    return FleetPlan(buckets, shares(found.rows, buckets), arrays, found.problems, found.groups)
+    parts = part_count(arrays, before)
+    return FleetPlan(parts, shares(found.rows, parts), arrays, found.problems, found.groups)
 
 
 def _plan_by_inventory(
@@ -117,9 +110,9 @@ def _plan_by_inventory(
     def read(file: InventoryFile) -> pa.Table:
         return listing_rows(read_objects(inventory, file), inventory.bucket, below)
 
-    buckets = before or bucket_count(_estimated_arrays(inventory, read))
-    written = _write_plan(spark, inventory.files, read, buckets, run)
-    return FleetPlan(buckets, written, sum(share.count for share in written), (), (), inventory)
+    parts = before or part_count(_estimated_arrays(inventory, read))
+    written = _write_plan(spark, inventory.files, read, parts, run)
+    return FleetPlan(parts, written, sum(share.count for share in written), (), (), inventory)
 
 
 def _estimated_arrays(inventory: Inventory, read: Callable[[InventoryFile], pa.Table]) -> int:
@@ -151,22 +144,22 @@ def _plan_by_tasks(
     ]
     wide = sum(len(one.names) for one in top.wide)
     most = max(IN_FLAT, -(-wide // GROUPS))
-    groups += [part for one in top.wide for part in one.divided(most)]
+    groups += [some for one in top.wide for some in one.divided(most)]
     work = partial(_search, options=options, run=run)
     found = run_job(spark, groups, progress, results_of(run), work=work)
-    files = [one[0] for one in found] + [_write_file(run, "found/", rows_without_listing(top.uris))]
+    files = [one[0] for one in found] + [_write_file(run, "found/", to_be_listed(top.uris))]
     problems = {Unlisted(*problem) for one in found for problem in one[2]}
     met = {*top.groups, *chain.from_iterable(one[3] for one in found)}
-    buckets = bucket_count(len(top.uris) + sum(one[1] for one in found), before)
+    parts = part_count(len(top.uris) + sum(one[1] for one in found), before)
 
     def read(file: str) -> pa.Table:
         return pa.ipc.open_stream(run.store().read(file)).read_all()
 
-    written = _write_plan(spark, files, read, buckets, run)
+    written = _write_plan(spark, files, read, parts, run)
     # An array that two tasks met was counted twice.
     arrays = sum(share.count for share in written)
     all_problems = tuple(sorted({*problems, *top.problems}))
-    return FleetPlan(buckets, written, arrays, all_problems, tuple(sorted(met)))
+    return FleetPlan(parts, written, arrays, all_problems, tuple(sorted(met)))
 
 
 def _search(
@@ -179,25 +172,25 @@ def _search(
     return file, arrays, found.problems[:PROBLEMS_MAX], found.groups
 
 
-def _by_bundle(names: pa.Table, buckets: int) -> Iterator[pa.RecordBatch]:
-    """Pack the rows of each bundle of buckets for sending: few, large and compressed."""
-    for bundle, own in by_bucket(names, _bundles(buckets)):
+def _by_bundle(names: pa.Table, parts: int) -> Iterator[pa.RecordBatch]:
+    """Pack the rows of each bundle of parts for sending: few, large and compressed."""
+    for bundle, own in by_part(names, _bundles(parts)):
         yield pa.record_batch([[bundle], [to_stream(own)]], schema=_SHUFFLED)
 
 
-def _bundles(buckets: int) -> int:
-    """Count the bundles; a bucket's number tells its bundle, as both are powers of two."""
-    return max(buckets // BUCKETS_IN_BUNDLE, 1)
+def _bundles(parts: int) -> int:
+    """Count the bundles; a part's number tells its bundle, as both are powers of two."""
+    return max(parts // PARTS_IN_BUNDLE, 1)
 
 
 def _write_plan(
     spark: SparkSession,
     items: Sequence[T],
     read: Callable[[T], pa.Table],
-    buckets: int,
+    parts: int,
     run: Run,
 ) -> tuple[Share, ...]:
-    """Have a task read the rows of each item; leave those of each bucket in a file."""
+    """Have a task read the rows of each item; leave those of each part in a file."""
     from chronotile.fleet.session import rows_in_tasks, sink
 
     def write(batches: Iterator[pa.RecordBatch]) -> list[Any]:
@@ -209,20 +202,20 @@ def _write_plan(
         written: list[Any] = []
         for _, bundle in groupby(rows, key=itemgetter(0)):
             tables = [pa.ipc.open_stream(data).read_all() for _, data in bundle]
-            for bucket, own in by_bucket(whole_arrays(tables), buckets):
-                file = _write_file(run, f"plan/{bucket:04d}-", own)
-                written.append((bucket, file, count_arrays(own)))
+            for part, own in by_part(whole_arrays(tables), parts):
+                file = _write_file(run, f"plan/{part:04d}-", own)
+                written.append((part, file, count_arrays(own)))
         return written
 
     if not items:
         return ()
-    rows = rows_in_tasks(spark, items, lambda item: _by_bundle(read(item), buckets), _SHUFFLED)
-    count = min(_bundles(buckets), PLANNERS)
+    rows = rows_in_tasks(spark, items, lambda item: _by_bundle(read(item), parts), _SHUFFLED)
+    count = min(_bundles(parts), PLANNERS)
     sorted_rows = rows.repartition(count, "bundle").sortWithinPartitions("bundle")
     store, path = run.store(), f"{run.folder}/plan.json"
-    parts = sink(sorted_rows, work=write, commit=list, store=store, path=path)
-    written = sorted(chain.from_iterable(parts))
-    return tuple(Share(bucket=b, file=f, count=n) for b, f, n in written)
+    left = sink(sorted_rows, work=write, commit=list, store=store, path=path)
+    written = sorted(chain.from_iterable(left))
+    return tuple(Share(part=b, file=f, count=n) for b, f, n in written)
 
 
 def _write_file(run: Run, start: str, table: pa.Table) -> str:

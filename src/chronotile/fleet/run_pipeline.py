@@ -1,14 +1,19 @@
 """The pipeline: every table of a fleet as a Delta table, in one pass over the storage.
 
 In: roots of arrays, and a folder for output. Out: commits to the tables of the store, and the
-`Summary` of the run; or an error, and the last good rows still in place. The driver plans and
-commits; tasks read, and write files.
+`Summary` of the run; or an error, and the last good rows still in place.
+
+    plan.plan_fleet                on the driver: which task reads which part of the fleet
+    surviving_tasks.run_job        a write of Spark's for each wave, by `session.sink`
+        work=read_part.run_task    in each task: reads commit logs, writes Parquet files
+        commit=_Wave.commit        on Spark's driver, once, when every task has ended
+            delta_store.Run.commit     adds the files to each Delta table
 
 A fleet is read in waves, each committed by itself, so that a run that is killed has not worked in
 vain: with `since_last` the next one goes on. If more arrays than the limit allows cannot be read,
 the run stops; else it repeats their rows from the last run that could read them, as stale.
 
-Nothing in the driver grows with the fleet: it knows buckets and their files (see `shares`), and of
+Nothing in the driver grows with the fleet: it knows parts and their files (see `shares`), and of
 arrays their number.
 """
 
@@ -44,12 +49,12 @@ from chronotile.fleet.maintenance import (
     stops_of,
 )
 from chronotile.fleet.plan import IN_DRIVER, FleetPlan, plan_fleet, results_of
-from chronotile.fleet.read_bucket import (
+from chronotile.fleet.read_part import (
     UNREAD_MAX,
-    BucketWriter,
     Done,
+    PartWriter,
     Task,
-    older_bucket,
+    older_part,
     run_task,
     sum_of,
     unchanged_here,
@@ -64,7 +69,7 @@ from chronotile.fleet.run_summary import (
     totals_in,
     totals_of,
 )
-from chronotile.fleet.shares import NO_BUCKET, Share, bucket_of, packed
+from chronotile.fleet.shares import NO_PART, Share, packed, part_of
 from chronotile.fleet.surviving_tasks import KILLED, Care, last_error, run_job
 
 if TYPE_CHECKING:
@@ -184,8 +189,8 @@ class _PipelineRun:
     @property
     def _replaces_all(self) -> bool:
         """True if nothing of the tables can stay as it is."""
-        before = self._snapshot.buckets
-        return self._snapshot.is_torn or (before is not None and before != self.plan.buckets)
+        before = self._snapshot.parts
+        return self._snapshot.is_torn or (before is not None and before != self.plan.parts)
 
     @property
     def _unlisted(self) -> tuple[Unlisted, ...]:
@@ -204,19 +209,19 @@ class _PipelineRun:
             self._spark,
             self._job.options,
             self._run,
-            self._snapshot.buckets,
+            self._snapshot.parts,
             look,
             known=frozenset(array for array, is_same in self._seen.items() if is_same),
             follow=follow,
         )
         versions = dict(self._snapshot.versions)
-        same = self._same_buckets()
-        done = Done(unchanged=sum(one.count for one in self.plan.shares if one.bucket in same))
+        same = self._same_parts()
+        done = Done(unchanged=sum(one.count for one in self.plan.shares if one.part in same))
         files, replaced = self._folders()
         for tasks in self._waves(same):
             wave = _Wave(
                 run=self._run,
-                buckets=self.plan.buckets,
+                part_count=self.plan.parts,
                 before=done,
                 files=files,
                 replaced=None if self._replaces_all else replaced,
@@ -234,40 +239,40 @@ class _PipelineRun:
             files, replaced = (), frozenset()
         return done, versions
 
-    def _same_buckets(self) -> frozenset[int]:
-        """Give the buckets that need no task: the driver has seen all of their arrays unchanged."""
+    def _same_parts(self) -> frozenset[int]:
+        """Give the parts that need no task: the driver has seen all of their arrays unchanged."""
         plan = self.plan
         if self._replaces_all or plan.problems:
             return frozenset()
-        groups = {file.bucket for file in self._snapshot.files["members"]}
-        groups |= {bucket_of(group, plan.buckets) for group in plan.groups}
+        groups = {file.part for file in self._snapshot.files["members"]}
+        groups |= {part_of(group, plan.parts) for group in plan.groups}
         known: dict[int, dict[str, bool]] = {}
         for array, is_same in self._seen.items():
-            known.setdefault(bucket_of(array, plan.buckets), {})[array] = is_same
+            known.setdefault(part_of(array, plan.parts), {})[array] = is_same
         return frozenset(
-            share.bucket
+            share.part
             for share in plan.shares
-            if share.bucket not in groups
-            and share.count == len(own := known.get(share.bucket, {}))
+            if share.part not in groups
+            and share.count == len(own := known.get(share.part, {}))
             and all(own.get(place.uri) for place in share.places(self._run))
         )
 
     def _folders(self) -> tuple[tuple[DataFile, ...], frozenset[int]]:
         """Write the findings on groups and folders, if others are there; tell what they replace."""
-        job, writer = self._job, BucketWriter(self._run, NO_BUCKET)
+        job, writer = self._job, PartWriter(self._run, NO_PART)
         found = job.checked.beside_arrays if job.checked else map(unlisted, self.plan.problems)
         if job.checked is None and self._spark is None:
             # A driver of Spark would read every group of a large fleet.
             key, storage = job.options.key_at_driver(), job.options.storage_options
             found = (*group_findings(self.plan.groups, key, storage), *found)
-        table, is_there = findings_table(found), NO_BUCKET in self._snapshot.filled
-        now, only = renamed(table), pc.field(BUCKET) == NO_BUCKET
+        table, is_there = findings_table(found), NO_PART in self._snapshot.filled
+        now, only = renamed(table), pc.field(BUCKET) == NO_PART
         stored = self._run.output.rows("findings", now.column_names, only) if is_there else ()
         before = [row for batch in stored for row in batch.to_pylist()]
         if before == now.to_pylist() and not self._replaces_all:
             return (), frozenset()
         writer.add("findings", table)
-        return writer.close(), frozenset({NO_BUCKET})
+        return writer.close(), frozenset({NO_PART})
 
     def _waves(self, same: frozenset[int]) -> Iterator[list[Task]]:
         """Divide the tasks; a fleet that is now divided in another way is one wave."""
@@ -284,24 +289,24 @@ class _PipelineRun:
     def _tasks(self, same: frozenset[int]) -> Iterator[Task]:
         job, plan, output = self._job, self.plan, self._run.output
         inventory = plan.inventory
-        shares = {share.bucket: share for share in plan.shares}
+        shares = {share.part: share for share in plan.shares}
         groups: dict[int, list[str]] = {}
         for group in plan.groups:
-            groups.setdefault(bucket_of(group, plan.buckets), []).append(group)
+            groups.setdefault(part_of(group, plan.parts), []).append(group)
         checked = job.checked.by_array() if job.checked else {}
-        buckets = {*shares, *groups}
-        if self._snapshot.buckets is not None:
-            # Arrays that only the last run knows can be in any bucket.
-            every = frozenset(range(plan.buckets))
-            buckets |= every if self._replaces_all else every & self._snapshot.filled
-        for bucket in sorted(buckets - same):
+        wanted = {*shares, *groups}
+        if self._snapshot.parts is not None:
+            # Arrays that only the last run knows can be in any part.
+            every = frozenset(range(plan.parts))
+            wanted |= every if self._replaces_all else every & self._snapshot.filled
+        for part in sorted(wanted - same):
             yield Task(
-                share=shares.get(bucket, Share(bucket=bucket)),
+                share=shares.get(part, Share(part=part)),
                 options=job.options,
                 run=self._run,
-                older=older_bucket(output, self._snapshot, bucket, plan.buckets),
+                older=older_part(output, self._snapshot, part, plan.parts),
                 since_last=job.since_last and not self._snapshot.is_torn,
-                groups=tuple(groups.get(bucket, ())),
+                groups=tuple(groups.get(part, ())),
                 problems=self._unlisted,
                 fresh_ms=inventory.created_ms if inventory and job.options.fresh else None,
                 fleet=plan.arrays,
@@ -309,7 +314,7 @@ class _PipelineRun:
                 findings={
                     array: found
                     for array, found in checked.items()
-                    if bucket_of(array, plan.buckets) == bucket
+                    if part_of(array, plan.parts) == part
                 },
             )
 
@@ -319,7 +324,7 @@ class _PipelineRun:
         self._killers += [UnreadArrays(array, KILLED) for array in arrays]
         check_limit(self._job.out, self._killers, self.plan.arrays, self._job.max_unreadable)
         given_up = dict.fromkeys(arrays, KILLED)
-        share = Share(bucket=task.share.bucket)
+        share = Share(part=task.share.part)
         return replace(task, share=share, given_up=given_up, problems=())
 
     def maintain(self, policy: Policy, done: Done) -> Maintenance:
@@ -334,15 +339,15 @@ class _PipelineRun:
         )
         unread = {one.array for one in done.unread}
 
-        def due(buckets: Sequence[int]) -> list[Due]:
+        def due(parts: Sequence[int]) -> list[Due]:
             def rows(name: str, columns: list[str], only: pc.Expression | None) -> Any:
-                own = pc.field(BUCKET).isin(buckets)
+                own = pc.field(BUCKET).isin(parts)
                 return run_.output.rows(name, columns, own if only is None else own & only)
 
             return arrays_due(policy, partial(rows, "findings"), partial(rows, "arrays"), unread)
 
-        most = max(self.plan.buckets * ARRAYS_IN_WAVE // max(self.plan.arrays, 1), 1)
-        waves = map(due, packed(range(self.plan.buckets), most))
+        most = max(self.plan.parts * ARRAYS_IN_WAVE // max(self.plan.arrays, 1), 1)
+        waves = map(due, packed(range(self.plan.parts), most))
         return run_maintenance(self._spark, waves, policy, work, results_of(run_), self._progress)
 
 
@@ -351,13 +356,13 @@ class _Wave:
     """The end of a wave: what Spark's driver does with the results of all tasks."""
 
     run: Run
-    buckets: int
+    part_count: int
     before: Done
     """What earlier waves have done."""
     files: tuple[DataFile, ...]
     """Files that no task wrote."""
     replaced: frozenset[int] | None
-    """Buckets that those files stand for; None if the rows of all buckets are replaced."""
+    """Parts that those files stand for; None if the rows of all parts are replaced."""
     folders: tuple[Unlisted, ...]
     arrays: int
     limit: Limit
@@ -369,7 +374,7 @@ class _Wave:
         self._check_limit(done)
         replaced = None if self.replaced is None else {*added.changed, *self.replaced}
         files = (*added.files, *self.files)
-        versions = self.run.commit(files, replaced=replaced, bucket_count=self.buckets)
+        versions = self.run.commit(files, replaced=replaced, part_count=self.part_count)
         return {"done": asdict(replace(done, files=(), changed=())), "versions": versions}
 
     def _check_limit(self, done: Done) -> None:

@@ -136,7 +136,7 @@ def sink(
     store: Store,
     path: str,
 ) -> Any:
-    """Hand the rows of each partition to a function, and then all that it returned to another one.
+    """Hand the rows of each partition to `work`, in a task, and all that it returned to `commit`.
 
     Spark calls `commit` once, on its driver, with what the partitions returned, in their order:
     nothing twice, even if a task ran twice. What it returns, or its error, is left in a file.

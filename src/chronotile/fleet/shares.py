@@ -1,11 +1,11 @@
 """Which task reads which arrays.
 
-In: rows of listings, as in `inventory.NAMES`. Out: buckets, parts of a fleet that stay the same
-from run to run, and `Share` values, the arrays of a bucket that one task reads. All are small
-enough to send around. Opens no file but those of a plan.
+In: rows of listings, as in `inventory.NAMES`. Out: parts of the fleet, which stay the same from
+run to run, and `Share` values, the arrays of a part that one task reads. All are small enough to
+send around. Opens no file but those of a plan.
 
-The number of an array's bucket depends on its place alone, so that a later run rewrites only the
-buckets in which something has changed.
+The number of an array's part depends on its place alone, so that a later run rewrites only the
+parts in which something has changed.
 """
 
 from __future__ import annotations
@@ -76,35 +76,35 @@ def packed(items: Iterable[T], most: int) -> Iterator[tuple[T, ...]]:
 
 
 FEWEST = 4
-"""Buckets of a small fleet: a task each, for a few cores."""
+"""Parts of a small fleet: a task each, for a few cores."""
 MOST = 4096
-"""Buckets of the largest fleet: the driver holds a few files of each, and nothing of an array."""
-ARRAYS_IN_BUCKET = 256
+"""Parts of the largest fleet: the driver holds a few files of each, and nothing of an array."""
+ARRAYS_IN_PART = 256
 OUTGROWN = 8
-"""A fleet that needs this many times more, or fewer, buckets gets new ones."""
-NO_BUCKET = -1
+"""A fleet that needs this many times more, or fewer, parts gets new ones."""
+NO_PART = -1
 """Of rows that no later run repeats, such as those on folders."""
 
 
-def bucket_of(array: str, buckets: int) -> int:
-    """Give the bucket of an array.
+def part_of(array: str, parts: int) -> int:
+    """Give the part of an array.
 
-    >>> bucket_of("s3://lake/a", 4) == bucket_of("s3://lake/a", 64) % 4
+    >>> part_of("s3://lake/a", 4) == part_of("s3://lake/a", 64) % 4
     True
     """
-    return zlib.crc32(array.encode("utf-8", "surrogatepass")) % buckets
+    return zlib.crc32(array.encode("utf-8", "surrogatepass")) % parts
 
 
-def by_bucket(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
-    """Give the rows of the arrays of each bucket that has some, in their order."""
+def by_part(rows: pa.Table, parts: int) -> Iterator[tuple[int, pa.Table]]:
+    """Give the rows of the arrays of each part that has some, in their order."""
     arrays = rows["array"].combine_chunks().dictionary_encode()
-    of_array = [bucket_of(uri, buckets) for uri in arrays.dictionary.to_pylist()]
-    bucket = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
-    order = np.argsort(bucket, kind="stable")
-    rows, bucket = rows.take(pa.array(order)), bucket[order]
-    starts = np.flatnonzero(np.diff(bucket, prepend=-1)).tolist()
-    for start, end in pairwise([*starts, len(bucket)]):
-        yield int(bucket[start]), rows.slice(start, end - start)
+    of_array = [part_of(uri, parts) for uri in arrays.dictionary.to_pylist()]
+    part = pa.array(of_array, pa.int64()).take(arrays.indices).to_numpy()
+    order = np.argsort(part, kind="stable")
+    rows, part = rows.take(pa.array(order)), part[order]
+    starts = np.flatnonzero(np.diff(part, prepend=-1)).tolist()
+    for start, end in pairwise([*starts, len(part)]):
+        yield int(part[start]), rows.slice(start, end - start)
 
 
 def count_arrays(rows: pa.Table) -> int:
@@ -113,37 +113,37 @@ def count_arrays(rows: pa.Table) -> int:
     return count
 
 
-def bucket_count(arrays: int, before: int | None = None) -> int:
-    """Give the number of buckets for a fleet, a power of two; that of before, if it is about right.
+def part_count(arrays: int, before: int | None = None) -> int:
+    """Give the number of parts for a fleet, a power of two; that of before, if it is about right.
 
-    >>> bucket_count(500), bucket_count(10**7), bucket_count(5000, 8)
+    >>> part_count(500), part_count(10**7), part_count(5000, 8)
     (4, 4096, 8)
     """
-    wanted = max(-(-arrays // ARRAYS_IN_BUCKET), 1)
+    wanted = max(-(-arrays // ARRAYS_IN_PART), 1)
     count = min(max(1 << (wanted - 1).bit_length(), FEWEST), MOST)
     is_right = before is not None and before < count * OUTGROWN and count < before * OUTGROWN
     return before if before is not None and is_right else count
 
 
-def may_share(bucket: int, buckets: int, other: int, others: int) -> bool:
-    """Tell whether two buckets, of two ways to divide a fleet, can have an array in common.
+def may_share(part: int, parts: int, other: int, others: int) -> bool:
+    """Tell whether two parts, of two ways to divide a fleet, can have an array in common.
 
     >>> may_share(5, 8, 1, 4), may_share(5, 8, 2, 4), may_share(1, 4, 1, 4)
     (True, False, True)
     """
-    smaller = min(buckets, others)
-    return other != NO_BUCKET and bucket % smaller == other % smaller
+    smaller = min(parts, others)
+    return other != NO_PART and part % smaller == other % smaller
 
 
 PIECES = 16
-"""Pieces of a bucket whose task has died: two such steps find the array that killed it."""
+"""Pieces of a part whose task has died: two such steps find the array that killed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The arrays that one task reads: those of a bucket, or some of them."""
+    """The arrays that one task reads: those of a part, or some of them."""
 
-    bucket: int = NO_BUCKET
+    part: int = NO_PART
     listings: bytes = b""
     """Rows as in `inventory.NAMES`, as an Arrow stream, if the driver knows them."""
     file: str | None = None
@@ -168,7 +168,7 @@ class Share:
     def split(self) -> tuple[Share, ...]:
         """Cut a share into up to 16 pieces; a share of one array has none.
 
-        >>> [(one.start, one.count) for one in Share(bucket=0, file="f", count=3).split()]
+        >>> [(one.start, one.count) for one in Share(part=0, file="f", count=3).split()]
         [(0, 1), (1, 1), (2, 1)]
         """
         if self.count < 2:
@@ -181,15 +181,15 @@ class Share:
 
 
 def shares(
-    rows: pa.Table, buckets: int | None = None, fresh_ms: int | None = None
+    rows: pa.Table, parts: int | None = None, fresh_ms: int | None = None
 ) -> tuple[Share, ...]:
-    """Divide rows of listings by bucket; into as many as suit them, unless a number is given.
+    """Divide rows of listings by part; into as many as suit them, unless a number is given.
 
     >>> rows = pa.table({"array": list("aab"), **{name: pa.nulls(3) for name in _ENTRY}})
     >>> sorted(place.uri for share in shares(rows) for place in share.places())
     ['a', 'b']
     """
     return tuple(
-        Share(bucket=n, listings=to_stream(own), count=count_arrays(own), fresh_ms=fresh_ms)
-        for n, own in by_bucket(rows, buckets or bucket_count(count_arrays(rows)))
+        Share(part=n, listings=to_stream(own), count=count_arrays(own), fresh_ms=fresh_ms)
+        for n, own in by_part(rows, parts or part_count(count_arrays(rows)))
     )

@@ -118,7 +118,7 @@ def run_job(
     care: Care[T] | None = None,
     commit: Callable[[list[Any]], Any] = list,
 ) -> Any:
-    """Call a function with each item, in a task each, and another one with all results.
+    """Call `work` with each item, in a task each, and `commit` with all results.
 
     Both functions can be pickled, and what they return can be JSON.
 

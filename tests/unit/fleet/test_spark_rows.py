@@ -27,7 +27,7 @@ from chronotile import consolidate, vacuum
 from chronotile.errors import ChronotileError
 from chronotile.fleet.array_tables import LARGEST_BIGINT, TABLES, ArrayTables
 from chronotile.fleet.data_source import FilteredReader
-from chronotile.fleet.flat_listing import rows_without_listing
+from chronotile.fleet.flat_listing import to_be_listed
 from chronotile.fleet.options import Options, read_options
 from chronotile.fleet.read_share import rows_of_array
 from chronotile.fleet.shares import ListedArray, shares
@@ -331,7 +331,7 @@ def test_a_table_of_arrays(tmp_path: Path, form: str) -> None:
 
 def test_shares_are_even_small_and_complete() -> None:
     arrays = [f"s3://lake/array-{n:06d}" for n in range(20_000)]
-    made = shares(rows_without_listing(arrays))
+    made = shares(to_be_listed(arrays))
     assert sorted(place.uri for share in made for place in share.places()) == arrays
     loads = [len(share.places()) for share in made]
     assert max(loads) <= 256

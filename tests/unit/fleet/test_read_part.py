@@ -9,9 +9,9 @@ import pytest
 from support.fleets import FleetMaker, age, make_template
 from support.stored_tables import stored
 
-from chronotile.fleet import read_bucket
+from chronotile.fleet import read_part
 from chronotile.fleet.options import Options
-from chronotile.fleet.read_bucket import BRAKE
+from chronotile.fleet.read_part import BRAKE
 from chronotile.fleet.read_share import AHEAD
 from chronotile.fleet.run_pipeline import Job, run
 from chronotile.fleet.run_summary import UnreadableError, read_limit
@@ -74,6 +74,6 @@ def test_rows_are_carried_on_whatever_is_asked_for(
         assert rows() == before
         stale = {row["array"]: row["stale"] for row in stored(out / "out" / "arrays").to_pylist()}
         assert stale[str(root / "a-1")] == first.run
-    monkeypatch.setattr(read_bucket, "__version__", "99")
+    monkeypatch.setattr(read_part, "__version__", "99")
     assert told().unreadable == 1
     assert rows() == before

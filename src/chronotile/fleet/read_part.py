@@ -1,8 +1,8 @@
 """One task of the pipeline.
 
-In: a bucket of the fleet, and where the tables go. Out: files of all tables, written in one pass
-over the bucket's arrays, and `Done`, which tells the driver about them. Rows of arrays that have
-not changed are repeated from the last run; if nothing of a bucket has changed, the task writes no
+In: a part of the fleet, and where the tables go. Out: files of all tables, written in one pass
+over the part's arrays, and `Done`, which tells the driver about them. Rows of arrays that have
+not changed are repeated from the last run; if nothing of a part has changed, the task writes no
 file, and the store keeps those that it has. Memory is bounded: a row group is written as soon as it
 is full, a file is put when it is large.
 
@@ -56,7 +56,7 @@ from chronotile.fleet.run_summary import (
     UnreadArrays,
     check_limit,
 )
-from chronotile.fleet.shares import ListedArray, bucket_of, may_share
+from chronotile.fleet.shares import ListedArray, may_share, part_of
 from chronotile.fleet.unchanged_arrays import NOTHING, Noted, is_unchanged, note
 from chronotile.format.timestamps import now_ms
 from chronotile.history.listing import folder_times
@@ -79,19 +79,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OlderBucket:
-    """The rows that the store holds of the arrays of one bucket, as they are divided now."""
+class OlderPart:
+    """The rows that the store holds of the arrays of one part, as they are divided now."""
 
     output: Output
     files: tuple[DataFile, ...]
     """The files that may have rows of them."""
-    bucket: int
-    buckets: int
+    part: int
+    parts: int
     can_stay: bool
     """Whether the files have rows of no other arrays, so that they can stay as they are."""
 
     def tables(self, name: str) -> Iterator[pa.Table]:
-        """Read one table, a row group at a time, with the rows of the bucket's arrays alone."""
+        """Read one table, a row group at a time, with the rows of the part's arrays alone."""
         store = self.output.store()
         for file in self.files:
             if file.table != name:
@@ -101,7 +101,7 @@ class OlderBucket:
                 table = with_columns_of_now(name, opened.read_row_group(group))
                 if not self.can_stay:
                     arrays = table[URI].to_pylist()
-                    own = [bucket_of(array, self.buckets) == self.bucket for array in arrays]
+                    own = [part_of(array, self.parts) == self.part for array in arrays]
                     table = table.filter(pa.array(own, pa.bool_()))
                 yield table
 
@@ -135,24 +135,22 @@ class OlderBucket:
                     yield name, as_stale(name, rows, unread)
 
 
-def older_bucket(
-    output: Output, snapshot: StoreSnapshot, bucket: int, buckets: int
-) -> OlderBucket | None:
-    """Give what the store holds of a bucket, as the fleet is divided now."""
-    if snapshot.buckets is None:
+def older_part(output: Output, snapshot: StoreSnapshot, part: int, parts: int) -> OlderPart | None:
+    """Give what the store holds of a part, as the fleet is divided now."""
+    if snapshot.parts is None:
         return None
     files = [
         file
         for name in STORED
         for file in snapshot.files[name]
-        if may_share(bucket, buckets, file.bucket, snapshot.buckets_of[name])
+        if may_share(part, parts, file.part, snapshot.parts_of[name])
     ]
-    return OlderBucket(
+    return OlderPart(
         output=output,
         files=tuple(files),
-        bucket=bucket,
-        buckets=buckets,
-        can_stay=buckets == snapshot.buckets and not snapshot.is_torn,
+        part=part,
+        parts=parts,
+        can_stay=parts == snapshot.parts and not snapshot.is_torn,
     )
 
 
@@ -230,11 +228,11 @@ _DELTA = {
 """Their encodings: smaller than plain ones, and compressed in half the time."""
 
 
-class BucketWriter:
+class PartWriter:
     """Takes rows of arrays, and writes files."""
 
-    def __init__(self, run: Run, bucket: int) -> None:
-        self._tables = {name: _OneTable(run, bucket, name) for name in STORED}
+    def __init__(self, run: Run, part: int) -> None:
+        self._tables = {name: _OneTable(run, part, name) for name in STORED}
 
     def add(self, name: str, piece: Piece, *, again: bool = False) -> None:
         """Take rows of a table, which an older run may have written."""
@@ -249,8 +247,8 @@ class BucketWriter:
 class _OneTable:
     """The files of one table."""
 
-    def __init__(self, run: Run, bucket: int, name: str) -> None:
-        self._run, self._bucket, self._name = run, bucket, name
+    def __init__(self, run: Run, part: int, name: str) -> None:
+        self._run, self._part, self._name = run, part, name
         # Delta keeps the column of a partition in its log.
         fields = [field for field in STORED[name] if field.name != BUCKET]
         self._schema = pa.schema(fields)
@@ -296,7 +294,7 @@ class _OneTable:
         self._file.close()
         data = self._buffer.getvalue()
         metadata = pq.read_metadata(pa.BufferReader(data))
-        self._files.append(self._run.put(self._name, data, self._bucket, metadata))
+        self._files.append(self._run.put(self._name, data, self._part, metadata))
         self._file, self._buffer = None, None
 
     def close(self) -> list[DataFile]:
@@ -320,11 +318,11 @@ class Task:
     share: Share
     options: Options
     run: Run
-    older: OlderBucket | None = None
+    older: OlderPart | None = None
     since_last: bool = False
     """Skip arrays that have not changed."""
     groups: tuple[str, ...] = ()
-    """The groups of the bucket, whose members are looked up each time."""
+    """The groups of the part, whose members are looked up each time."""
     problems: tuple[Unlisted, ...] = ()
     """Folders that could not be listed: arrays below them are looked for in the last run."""
     given_up: Mapping[str, str] = field(default_factory=dict)
@@ -349,7 +347,7 @@ class Done:
 
     files: tuple[DataFile, ...] = ()
     changed: tuple[int, ...] = ()
-    """Buckets whose rows are replaced."""
+    """Parts whose rows are replaced."""
     unchanged: int = 0
     unread: tuple[UnreadArrays, ...] = ()
     """Arrays that could not be read or listed: the first of them, if there are very many."""
@@ -382,26 +380,26 @@ def sum_of(done: Iterable[Done]) -> Done:
     sums = {name: sum(getattr(one, name) for one in every) for name in counts}
     return Done(
         files=tuple(file for one in every for file in one.files),
-        changed=tuple(dict.fromkeys(bucket for one in every for bucket in one.changed)),
+        changed=tuple(dict.fromkeys(part for one in every for part in one.changed)),
         unread=tuple(unread for one in every for unread in one.unread)[:UNREAD_MAX],
         **sums,
     )
 
 
 def run_task(task: Task) -> Done:
-    """Read the arrays of a bucket and write its part of every table."""
+    """Read the arrays of a part of the fleet, and write their rows of every table."""
     if task.run.is_stopped():
         return Done()
-    return _BucketReading(task).done()
+    return _PartReading(task).done()
 
 
-class _BucketReading:
-    """One bucket, array by array."""
+class _PartReading:
+    """One part, array by array."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._reads: list[str] = []
-        self._writer = BucketWriter(task.run, task.share.bucket)
+        self._writer = PartWriter(task.run, task.share.part)
         self._unchanged: list[str] = []
         self._noted: dict[str, Noted] = task.older.noted() if task.older is not None else {}
         self._asked = task.options.asked(__version__)
@@ -432,7 +430,7 @@ class _BucketReading:
         self._repeat(unread, hidden)
         return Done(
             files=self._writer.close(),
-            changed=(task.share.bucket,),
+            changed=(task.share.part,),
             unchanged=len(self._unchanged),
             unread=tuple(UnreadArrays(*pair) for pair in list(lost.items())[:UNREAD_MAX]),
             unread_count=len(lost),
