@@ -162,7 +162,7 @@ def test_a_dense_array_keeps_its_order_its_tags_and_its_size(tmp_path: Path) -> 
     plan = compact(array, keep=[55], dry_run=True)
     spans = [(one["t1"], one["t2"]) for one in plan.to_dict()["batches"]]
     assert spans == [(10, 30), (40, 50)]
-    assert "a vacuum then ends time travel inside of 10 to 30, 40 to 50" in plan.notes
+    assert "after a vacuum no read sees the array whole inside of 10 to 30, 40 to 50" in plan.notes
     compact(array, keep=[55])
     assert every_window(array) == before
     ct.vacuum(array.uri, mode="fragments", keep=[55])

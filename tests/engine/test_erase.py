@@ -571,7 +571,7 @@ def test_a_group_names_its_own_metadata_and_members(tmp_path: Path) -> None:
     assert notes == {"": (), "one": (), "two": ("the certificate does not cover this array",)}
     some = again.erase(WHERE, verify=report.to_dict(), member="one")
     assert some.summary() == "1 member: no match left"
-    why = "Operation records of groups were not searched: to blank them, erase on the group."
+    why = "Operation records of groups were not searched: to blank them, erase in all of a group."
     for done, searches_groups in ((verified, True), (some, False)):
         (at_one,) = (one.report for one in done.outcomes if one.report and one.path == "one")
         whys = [place["why"] for place in at_one.certificate["not_looked_at"]]

@@ -39,7 +39,7 @@ _MOST_OPEN = 64
 
 SAME_MS = "it shares a millisecond with another fragment: no order of their cells is defined"
 LARGE = "it is large enough"
-ALONE = "nothing fits together with it"
+ALONE = "no other fragment can be merged with it"
 OVERLAPS = "it overlaps an older fragment that is not merged with it"
 
 

@@ -791,7 +791,10 @@ def tag() -> None:
     """
 
 
-@tag.command(cls=Command)
+@tag.command(
+    cls=Command,
+    epilog="\b\nExample:\n  chronotile tag add demo/array release-1 --at 2024-05-15",
+)
 @changing
 @click.argument("name", metavar="NAME")
 @time_option("--at", help="The moment (default: now).")

@@ -187,7 +187,7 @@ def plan_compact(
         times = [f"{batch.t1} to {batch.t2}" for batch in choice.batches[:_MOST_SPANS]]
         if (more := len(choice.batches) - _MOST_SPANS) > 0:
             times.append(f"and of {more:,} more")
-        notes.append(f"a vacuum then ends time travel inside of {', '.join(times)}")
+        notes.append(f"after a vacuum no read sees the array whole inside of {', '.join(times)}")
     facts = _facts(choice, parts, run)
     return Plan(
         command="compact",

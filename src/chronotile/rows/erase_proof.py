@@ -373,7 +373,7 @@ def _elsewhere(
     why = "Tables of a pipeline were not searched: old versions of its table `conditions` may hold"
     why += " the value."
     yield Trace("tables of a fleet", "elsewhere", why)
-    why = "Operation records of groups were not searched: to blank them, erase on the group."
+    why = "Operation records of groups were not searched: to blank them, erase in all of a group."
     if with_groups:
         why = "Operation records of other groups that hold this array were not searched."
     yield Trace("records of groups", "elsewhere", why)
