@@ -68,8 +68,11 @@ def test_a_clone_shows_what_the_window_shows(
         assert copy.answer(*NOW) == array.answer(0, end), end
         assert metadata(copy, 1 << 60) == metadata(array, end)
         assert len([step for step in report.steps if step.path.endswith(".con")]) == (end >= 10)
-        with pytest.raises(RefusedError, match=r"there is a clone of .* already; choose another"):
-            ct.clone(array.uri, copy.uri, end=end, link=link)
+        again = ct.clone(array.uri, copy.uri, end=end, link=link)
+        assert not again.has_steps
+        assert "it is there already" in again.notes[0]
+    with pytest.raises(RefusedError, match=r"another clone already, made .*; choose another place"):
+        ct.clone(array.uri, copy.uri, end=ENDS[1], link=link)
     inodes = {path.stat().st_ino for path in array.folder.rglob("*.tdb")}
     shared = {path.stat().st_ino for path in copy.folder.rglob("*.tdb") if link != "symbolic"}
     assert shared <= inodes if link == "hard" else not shared & inodes
@@ -104,7 +107,7 @@ def test_without_a_delete_its_rows_come_back(array: EngineArray, tmp_path: pathl
     again = EngineArray(tmp_path / "again")
     (note,) = ct.clone(array.uri, again.uri, without=[name]).notes
     assert "matches no row" in note
-    assert "stays away" in note
+    assert "except in fragments that have applied it" in note
     assert again.answer(*NOW) == array.answer(*NOW)
     again.write(90, {9: 9})
     again.consolidate("fragments")

@@ -60,6 +60,7 @@ from chronotile.visibility.view import tile_commits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from chronotile.change.operations import Operation
     from chronotile.change.plan import Op
     from chronotile.format.timestamps import Moment
     from chronotile.history.read_history import History
@@ -112,7 +113,10 @@ def clone(
     plan = Plan(
         command="clone", array=there.uri, stages=tuple(making.stages), notes=tuple(making.notes)
     )
-    _refuse_others(there, plan)
+    made = _made_before(there, plan)
+    if made is not None:
+        note = f"it is there already: made {time_text(made.at_ms)}; nothing to do"
+        return replace(replace(plan, stages=(), notes=(note,)).report(), dry_run=dry_run)
     if dry_run:
         return plan.report()
     for folder in ("", *making.folders):
@@ -285,17 +289,22 @@ def _commits(history: History, state: PastState, stand_ins: Mapping[str, bytes])
         yield put(uri, tile, "in force in the window")
 
 
-def _refuse_others(there: Store, plan: Plan) -> None:
-    """Refuse a place with other files; those of a broken-off clone may stay."""
+def _made_before(there: Store, plan: Plan) -> Operation | None:
+    """Find the operation that made the same clone; refuse a place with other files.
+
+    Those of a clone that was broken off may stay.
+    """
     try:
         found = {entry.path for entry in there.list_files()}
     except ArrayNotFoundError:
-        return
+        return None
     made = next((one for one in list_operations(there) if one.command == "clone"), None)
-    if made is not None:
-        problem = f"there is a clone of {time_text(made.at_ms)} already; choose another place"
-        raise RefusedError(there.uri, problem)
     sources = [step.source.sizes if step.source else (step.path,) for step in plan.steps]
     others = sorted(path for path in found.difference(*sources) if operation_of(path) is None)
+    lacks = any(one.op == "put" and one.path not in found for one in plan.steps)
+    if made is not None and (others or lacks):
+        problem = f"there is another clone already, made {time_text(made.at_ms)}"
+        raise RefusedError(there.uri, f"{problem}; choose another place")
     if others:
         raise RefusedError(there.uri, f"expected an empty place, found {others[0]!r:.120}")
+    return made

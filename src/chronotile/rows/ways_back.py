@@ -146,17 +146,23 @@ def plan_undelete_any_way(
             return done
         problem = f"no row comes back: everything that {name} removed was deleted again since"
         raise RefusedError(store.uri, problem)
-    name = standing
     try:
-        plan = plan_undelete(store, key, name=name, at=at, ever=ever)
+        plan = plan_undelete(store, key, name=standing, at=at, ever=ever)
     except UnreachableError as error:
         if commits_only:
             raise
         try:
-            plan = _plan_rows(store, key, name, at)
+            plan = _plan_rows(store, key, standing, at)
         except NoEngineError:
             raise error from None
-    return _with_rows_of_undelete(store, key, name, plan, ever=ever) if plan.steps else plan
+    if not plan.steps:
+        return plan
+    try:
+        return _with_rows_of_undelete(store, key, standing, plan, ever=ever)
+    except RefusedError:
+        if (done := plan_done(store, name)) is not None:
+            return done
+        raise
 
 
 def _with_rows_of_undelete(
