@@ -300,7 +300,9 @@ def taken_back(document: Mapping[str, Any]) -> str:
     when = document.get("time")
     with suppress(BadTimeError):  # if it is no time, it is shown as it is
         when = time_text(to_ms(str(when), "time"))
-    return f"undoes the {document.get('command')} of {when}"
+    command = document.get("command")
+    what = "removal of a tag" if command == "untag" else command
+    return f"undoes the {what} of {when}"
 
 
 def plan_inverse(
@@ -438,7 +440,7 @@ class _Inverse:
         return self._now[path]
 
     def _inverse(self, number: int, step: Mapping[str, Any], path: str) -> Iterator[Step]:
-        op, reason = step.get("op"), f"put by the {self.record.command} that is undone"
+        op, reason = step.get("op"), f"put by {self.record.command}, which is undone"
         if op == "put":
             data = self._content(path)
             if data is None or path in self._keep:

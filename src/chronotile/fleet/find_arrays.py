@@ -273,7 +273,7 @@ class _FolderSearch:
 
 
 class _Visited(NamedTuple):
-    """What a visit to one folder found."""
+    """The findings of a visit to one folder."""
 
     is_array: bool = False
     known: tuple[str, ...] = ()

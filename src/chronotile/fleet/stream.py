@@ -67,7 +67,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLook:
-    """What one look found."""
+    """The findings of one look."""
 
     marks: Mapping[str, str]
     """Array -> a text that changes with its commit files."""
