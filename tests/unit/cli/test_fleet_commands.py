@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from support.spec_files import ROOT
 
 import chronotile as ct
 from chronotile.cli import sample
@@ -53,7 +54,7 @@ def test_a_list_has_every_array_and_group(root: Path, capsys: pytest.CaptureFixt
 
 def unprivileged(*arguments: object) -> tuple[int, str]:
     call = [sys.executable, "-m", "support.unprivileged", *map(str, arguments)]
-    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    done = subprocess.run(call, cwd=ROOT / "tests", capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.engine_arrays import EngineArray
+from support.spec_files import ROOT
 
 import chronotile as ct
 
@@ -33,7 +34,9 @@ def test_the_log_is_shown_with_a_note(made: EngineArray, closed: str) -> None:
     try:
         for command in ("log", "explain"):
             call = [sys.executable, "-m", "support.unprivileged", command, made.uri]
-            done = subprocess.run(call, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                call, cwd=ROOT / "tests", capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr
             assert "a == 1" in done.stdout
             if command == "log":
