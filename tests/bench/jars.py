@@ -216,7 +216,9 @@ def main() -> None:
         age(folder / "root")
         streams(chosen.jars, maker, folder, s3.options)
         spark = started(chosen.jars, folder, s3.options)
-        stream(spark, folder, once=True)
+        # Spark 4.1: the first run after a kill may end with the batch that was broken off.
+        for _ in range(2):
+            stream(spark, folder, once=True)
         expected = commits_of(folder / "root")
         delta = spark.read.format("delta").load(str(folder / "streamed"))
         for frame in (delta, spark.table("ice.lake.streamed")):
