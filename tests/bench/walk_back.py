@@ -632,8 +632,12 @@ class Walk:
             return
         self.story[-1] += f" -> {report.operation}"
         self.counts[asked.verb] += 1
-        if report.operation is not None:
-            self._done(report.operation, asked, corners)
+        if report.operation is None:
+            return
+        if not report.has_steps:  # TileDB died while it merged for a compact: nothing was changed
+            self.counts[f"came to nothing: {asked.verb}"] += 1
+            return
+        self._done(report.operation, asked, corners)
 
     def _documents(self, asked: Asked, operation: str) -> Iterator[tuple[Member, dict[str, Any]]]:
         """Read what an operation did to each member."""
@@ -710,7 +714,7 @@ class Walk:
 
     def _refused(self, verb: str, error: RefusedError) -> None:
         self.story[-1] += f" refused: {error.problem}"
-        words = re.sub(r"__[0-9a-f_]{34,}", "…", error.problem)
+        words = re.sub(r"__[0-9a-f_]{34,}|\b[0-9a-f]{8}\b", "…", error.problem)
         words = words.split(", found")[0].split(":")[0][:70]
         self.counts[f"refused: {verb}: {words}"] += 1
         if not self.busy and "no row comes back" not in error.problem:

@@ -40,7 +40,7 @@ The modules, in the order to read them:
     erased_names       the values that an erased predicate names, in deletes and records
     undo               a change taken back by its record
     settle             what a change that was broken off left, finished or taken back: each change
-                      begins with it
+                       begins with it
     older_records      records that earlier versions left
 
 A planner (`plan_...`) has no side effects. `clone` calls the executor itself, as it writes to an
