@@ -113,7 +113,6 @@ def test_a_missing_member_is_the_worst_finding_of_its_group(
 def test_sql_asks_for_members_and_operations(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("duckdb")
     done = ct.open(root / "array").consolidate()
     query = "select uri, command from operations where state = 'done' and id = '{}'"
     rows = answer(capsys, "sql", query.format(done.operation), root)["rows"]
@@ -138,7 +137,6 @@ def test_sql_that_cannot_be_answered_says_why(
     words: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pytest.importorskip("duckdb")
     assert main(["sql", query, *(str(root / one) for one in roots)]) == 2
     assert words in capsys.readouterr().err
 
